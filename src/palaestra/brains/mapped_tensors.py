@@ -21,8 +21,7 @@ TYPES = {
 
 
 class MappedTensors:
-    """Inputs and outputs of a model and what they mean. Raises PolicyError if names, model and behavior do not agree.
-    Raises PolicyError where names, model and behavior differ."""
+    """Inputs and outputs of a model and what they mean. Raises PolicyError if names, model and behavior disagree."""
 
     def __init__(self, session: Session, names: Names, role: Role) -> None:
         self.session = session

@@ -1,7 +1,7 @@
 """Play an environment with brains of your choice, and report the results of each.
 
 A brain decides for one behavior, for one team of it (BEHAVIOR?team=N), or, if it names none, for all other behaviors:
-  model:FILE.onnx         a model, ours or one of ML-Agents (model:FILE.onnx,NAMES.yaml if its tensors have other names)
+  model:FILE.onnx         a model of Palaestra or ML-Agents (model:FILE.onnx,NAMES.yaml if its tensors have other names)
   model:RUN               the newest model of the behavior in a run, such as model:first
   heuristic               the environment's own rule, if it has one
   random                  random actions

@@ -216,7 +216,7 @@ class SteadyBuffer:
 
     On the CPU final observations are kept one by one. On an accelerator nothing waits to learn which episodes ended:
     the final observations of all slots are a column, a second copy of the observations, from which a rollout takes
-    those of ended episodes. `decisions` counts decisions that were completed since the last `take`.
+    the rows of ended episodes. `decisions` counts decisions that were completed since the last `take`.
     """
 
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, needs: RolloutNeeds = PLAIN) -> None:

@@ -1,4 +1,4 @@
-"""Reads motions from tables: `.csv` files with a column for each number, `.npz` files with an array for each."""
+"""Reads motions from tables: `.csv` files with a column for each number, `.npz` files with named arrays."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def choose_numbers(entries: Sequence[str] | None, spec: BehaviorSpec, where: str
     if entries is None:
         chosen = {i: set(range(obs.shape[0])) for i, obs in enumerate(spec.obs) if obs.is_vector and not obs.goal}
         if not chosen:
-            raise ConfigError(f"{where}: the behavior has no vector observation but goals ({_listed(spec.obs)})")
+            raise ConfigError(f"{where}: the behavior has no vector observation except goals ({_listed(spec.obs)})")
     for entry in entries or ():
         name, spans = parse_numbers(entry)
         known = [obs.name for obs in spec.obs]

@@ -58,7 +58,7 @@ class Clips:
 
 @dataclass(frozen=True)
 class _Part:
-    """States of one file, and which of them follow one another."""
+    """States of one file, and which states come one after the other."""
 
     title: str
     states: NDArray[np.float32]  # (M, k)
@@ -68,7 +68,7 @@ class _Part:
 
 
 _loaded: WeakValueDictionary[object, Clips] = WeakValueDictionary()
-"""Clips in use: who reports on them reads no file again."""
+"""Clips in use, so that a report on them reads no file again."""
 
 
 def load_clips(
@@ -80,7 +80,7 @@ def load_clips(
 ) -> Clips:
     """Returns the pairs of all files, folders and Minari datasets that are named.
 
-    Raises DemoError where a file cannot be read, lacks chosen numbers or has no two neighbouring states, and where a
+    Raises DemoError if a file cannot be read, lacks chosen numbers or has no two states one after the other, or if a
     number never changes.
     """
     sources = demo_files(paths, CLIPS, (".demo", *TABLES))

@@ -41,7 +41,7 @@ class Decisions:
         return Decisions(tuple(x.index_select(0, rows) for x in self.obs), self.action.take(rows), mask)
 
     def parts(self) -> Iterator[Decisions]:
-        """Yields all decisions in order: here in one piece."""
+        """Yields all decisions in order, in a single piece."""
         yield self
 
 

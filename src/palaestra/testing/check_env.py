@@ -34,7 +34,7 @@ Actions = dict[str, Action]
 def check_env(env: Env, ticks: int = 200, seed: int = 0) -> None:
     """Raises EnvError for the first rule that `env` breaks; closes it at the end.
 
-    Plays three runs of at most `ticks` ticks: one, the same again, and one that continues from a saved state.
+    Plays three runs of at most `ticks` ticks: one, a repetition of it, and one that continues from a saved state.
     """
     _check_members(env)
     actions, marks = _play(env, ticks, seed)

@@ -256,7 +256,7 @@ class PPO:
         return loss, Losses(policy.detach(), value_loss.detach(), entropy.detach(), log_ratio.detach())
 
     def policy_loss(self, log_ratio: Tensor, batch: Minibatch, c: Coefficients) -> Tensor:
-        """Returns the policy's part of the loss, (): here the clipped surrogate.
+        """Returns the policy's part of the loss, (): PPO's clipped surrogate.
 
         `log_ratio` (N, A): new minus old log-probability of each action component, with gradient; advantages (N,) are
         in the `batch`.

@@ -57,7 +57,7 @@ def mismatch(version: str, package: str, major: int | None) -> str:
     ours = f"Palaestra speaks 1.0 to {COMMUNICATION.removesuffix('.0')}"
     if major is not None and major > 1:
         return (
-            f"{game}, which is newer than ours; {ours}: update Palaestra (pip install -U palaestra), or build with "
+            f"{game}, which is too new; {ours}: update Palaestra (pip install -U palaestra), or build with "
             "package 3 or 4"
         )
     return (

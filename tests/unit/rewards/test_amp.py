@@ -185,5 +185,5 @@ def test_a_choice_of_another_form_is_refused_with_the_file(entry: object):
 
 def test_a_discriminator_of_no_vector_has_nothing_to_compare(tmp_path: Path):
     camera = BehaviorSpec((ObsSpec("camera", (3, 8, 8)), SPEC.obs[0]), ActionSpec(1))
-    with pytest.raises(ConfigError, match="has no vector observation but goals"):
+    with pytest.raises(ConfigError, match="has no vector observation except goals"):
         amp(tmp_path, np.zeros((3, 3)), camera)

@@ -84,7 +84,7 @@ def test_every_observation_has_a_column() -> None:
 
 def test_another_number_of_observations_is_an_error() -> None:
     with pytest.raises(
-        ProtocolError, match=r"'Ball': its agents sent 2 observations; expected 1 \(eyes\), as at first"
+        ProtocolError, match=r"'Ball': its agents sent 2 observations; expected 1 \(eyes\), as in the first message"
     ):
         reader(agent(0, SEES)).observations(infos(agent(0, SEES, SEES)))
 

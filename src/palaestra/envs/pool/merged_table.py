@@ -55,7 +55,7 @@ class MergedTable:
         self._ends: list[tuple[NDArray[np.int64], list[NDArray[Any]]]] = []
 
     def clear(self) -> None:
-        """Forgets what was added on this tick."""
+        """Removes all tables added on this tick."""
         self._now = {}
         self._ends = []
         self._begun = False

@@ -69,7 +69,7 @@ UNSAID = Conventions()
 
 
 def wanted_parameters(options: dict[str, Any], theirs: Collection[str] = ()) -> Wanted:
-    """Takes the parameters out of an environment's options: the run's parameters, and those that a user names."""
+    """Takes the parameters out of an environment's options: the run's parameters and the ones a user names."""
     of_run = options.pop(OF_RUN, ())
     if not isinstance(of_run, tuple):
         raise EnvError(f"env_options.{OF_RUN} is no option: {OF_RUN} is a separate section, next to env_settings")

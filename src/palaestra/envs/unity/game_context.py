@@ -20,7 +20,7 @@ from palaestra.wire.unity_channels import Engine, EngineSender, ParametersSender
 
 
 class GameChannels(SideChannels):
-    """All side channels; those that every game has are attributes."""
+    """All side channels; the channels that every game has are attributes."""
 
     def __init__(
         self, engine: Engine, copies: int, side_channels: Sequence[SideChannel], warn: Callable[[str], None]

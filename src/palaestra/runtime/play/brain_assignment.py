@@ -2,14 +2,14 @@
 
 =======================================  ================================================================
 `Ball=model:first`                       the newest model of the behavior in the run 'first'
-`Ball=model:first@500000`                its model of that step
-`Ball=model:hub:ann/ppo-Ball`            its model in a repository of the Hugging Face Hub
-`Ball=model:hub:ann/ppo-Ball/Ball.onnx`  one file of it
+`Ball=model:first@500000`                the model that it saved at that step
+`Ball=model:hub:ann/ppo-Ball`            the behavior's model in a repository of the Hugging Face Hub
+`Ball=model:hub:ann/ppo-Ball/Ball.onnx`  one file of such a repository
 `Ball=model:Ball.onnx`                   a model file
-`Ball=model:Ball.onnx,names.yaml`        a model file whose tensors have other names than ours
+`Ball=model:Ball.onnx,names.yaml`        a model file, and a file with the names of its tensors
 `Ball?team=1=random`                     one team; `Ball=...` without a team plays the others
-`heuristic`                              every behavior that nothing else is named for
-`Ball=python:module:function`            code of yours
+`heuristic`                              the environment's own rule for all other behaviors
+`Ball=python:module:function`            your own function or class
 =======================================  ================================================================
 """
 

@@ -51,7 +51,7 @@ class History:
         self._bytes = 0
 
     def follow(self) -> None:
-        """Records a playback's game from now on, once it is open."""
+        """Starts to record the playback's game, if the game is open."""
         game = self._playback.game
         if game is not None and game is not self._watches:
             self._watches = game

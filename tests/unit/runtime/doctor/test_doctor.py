@@ -105,7 +105,7 @@ def test_the_stages_of_a_start_say_file_process_versions_and_agents(tmp_path: Pa
     [
         ("Ball", {"die_at": 0, "die_how": "exit", "words": "no disk"}, "connected", ["exited with code 3", "no disk"]),
         ("Ball", {"die_at": 0}, "connected", ["to connect", "--timeout-wait"]),
-        ("Ball", {"version": "2.0.0"}, "versions agree", ["'2.0.0'", "newer than ours"]),
+        ("Ball", {"version": "2.0.0"}, "versions agree", ["'2.0.0'", "too new"]),
         ("Ball", {"die_at": 1, "die_how": "corrupt"}, "versions agree", ["not a message of ML-Agents' protocol"]),
         ("Ball", {"die_at": 2}, "first scene reset", ["never asked for a command"]),
         ("Ball", {"die_at": 3}, "behaviors appear", ["no agent has asked for a decision", "Decision Requester"]),

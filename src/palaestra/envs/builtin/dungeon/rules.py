@@ -120,7 +120,7 @@ def agents_left(world: World, i: int):
 
 @wp.func
 def meet(world: World, i: int, agent: int):
-    """Applies what an agent touches; returns the outcome, and whether the agent leaves alone."""
+    """Applies what an agent touches; returns the outcome, and whether this agent alone leaves the room."""
     outcome = int(GOES_ON)
     leaves = bool(False)  # Warp takes a literal for a constant
     for kind in range(CAVE + 1):

@@ -3,8 +3,8 @@
 This is Unity's example. The room measures 25 x 25 m; the goal takes its last 4.15 m and is as high as the walls; the
 block only has to touch it. A decision is five physics ticks of 0.02 s. Each tick of moving adds 3 m/s (sidesteps 0.75
 of this) against a drag of 4/s, and each tick of turning turns by 4 degrees. Agent and block weigh 10 kg; contacts turn
-neither of them. The floor's friction coefficient is the mean of Unity's default, 0.6, and the parameter, at each of two
-points: 0.6 of the load in all if the parameter is 0.
+neither of them. The block touches the floor at two points; at each, the friction coefficient is the mean of Unity's
+default, 0.6, and the environment's parameter. With a parameter of 0, friction is 0.6 of the block's weight in all.
 
 An episode begins with agent and block 1 m above the floor, at places within half the room's sides that are clear of
 each other, of the goal and of the agent's last place. The agent keeps its heading. If an episode ends within a

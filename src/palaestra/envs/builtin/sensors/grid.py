@@ -110,7 +110,7 @@ def clear_grid(grid: Grid):
 
 @wp.func
 def close_grid(grid: Grid):
-    """Forgets what the marked cells show, for the next grid."""
+    """Clears the numbers of the things that cover the marked cells, so that the next grid can be drawn."""
     count = grid.written[0]
     columns = grid.marks.shape[2]
     if count < grid.written.shape[0]:
