@@ -77,7 +77,7 @@ def _from_arrays(path: Path, content: bytes) -> ObsStatistics:
 
 
 class _Record:
-    """Facts of a pickle about one object: the name of its class, and its state."""
+    """What a pickle says about one object: the name of its class, and its state."""
 
     def __init__(self, title: str, arguments: tuple[Any, ...]) -> None:
         self.title = title
@@ -93,7 +93,7 @@ class _Record:
         self.items[key] = value
 
     def append(self, value: Any) -> None:
-        """Keeps an entry of a list in the file."""
+        """Adds an entry, if the object is a list: pickle calls this."""
         self.entries.append(value)
 
     def __call__(self, *arguments: Any) -> Any:

@@ -105,7 +105,7 @@ _NAMED = re.compile(r"\b(?:with|add|give|by|name|set|choose)$")
 
 
 def in_python(text: str, theirs: Sequence[str] = ()) -> str:
-    """Returns a message with keywords and calls. `theirs`: texts of the user, which stay as they are."""
+    """Returns a message with keywords and calls in place of flags and commands. `theirs`: texts to keep."""
     parts = [text]
     if kept := [one for one in theirs if one in text]:
         parts = re.split("(" + "|".join(re.escape(one) for one in sorted(kept, key=len, reverse=True)) + ")", text)

@@ -134,12 +134,12 @@ class WithScreens(VectorWrapper):
         return "rgb_array"
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Begins a new episode in every game, and the same episode in the environment that provides its screen."""
+        """Begins a new episode in every game, and the same in the vector environment that draws the screens."""
         self._newest, _ = self._screens.reset(**options)
         return self.env.reset(**options)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Acts in every game, and in the same way in the environment that provides its screen."""
+        """Applies the actions in every game, and in the vector environment that draws the screens."""
         self._newest = self._screens.step(actions)[0]
         return self.env.step(actions)
 

@@ -98,7 +98,7 @@ class MergedTable:
         self._own("group")[rows] = group + np.where(group >= 0, copy << GROUPS_OF_A_COPY, 0)
 
     def lose(self, copy: int) -> None:
-        """Records that the agents of a copy are gone."""
+        """Records that the agents of a copy are lost, as the copy has stopped."""
         if copy in self.slots_of:
             self._column("lost")[self.slots_of[copy]] = True
 

@@ -81,8 +81,10 @@ class SavedRun:
             one |= {"agreed": one["decisions"], "met": own, "decisions": own}
 
     def restore(self, learner: Learner, seed: int) -> bool:
-        """Restores a learner that appears, once. Returns whether there was a saved state for it. `seed`: the behavior's
-        seed, for new random streams if the run was saved with another number of ranks."""
+        """Restores a new behavior's learner, once. Returns whether there was a saved state for it.
+
+        `seed`: the behavior's, for new random streams if the run was saved with another number of ranks.
+        """
         name = learner.name
         counted = self.collectors.pop(name, None)
         if name not in self.learned:
@@ -98,7 +100,7 @@ class SavedRun:
         return True
 
     def restore_teacher(self, collector: BehaviorCollector) -> None:
-        """Restores the collector of a behavior that a teacher plays, when it appears."""
+        """Restores the collector of a behavior that a teacher plays, when the behavior appears."""
         counted = self.collectors.pop(collector.name, None)
         if counted is not None:
             collector.decisions = counted["decisions"]

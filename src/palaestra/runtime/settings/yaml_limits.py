@@ -83,6 +83,6 @@ class _Collection:
         self.depth = 1
 
     def hold(self, values: int, depth: int) -> None:
-        """Adds the size of a part."""
+        """Adds the size of a map, list or value in this collection."""
         self.values += values
         self.depth = max(self.depth, depth + 1)

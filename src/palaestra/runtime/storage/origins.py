@@ -33,15 +33,15 @@ class FirstWeights:
     place: Path
     """Run folder or file, for messages."""
     step: int | None
-    """Step of a checkpoint of ours; None: the newest."""
+    """Step of a checkpoint of Palaestra; None: the newest."""
     theirs: bool
     """Whether `place` is a file of ML-Agents."""
 
     def state(self, behavior: str, network: Trunk, signals: Sequence[str]) -> tuple[Mapping[str, Any], bool]:
         """Returns the saved state of the behavior, and whether its critic is part of it.
 
-        `network` and `signals` (reward signals in their order) belong to the new run: ML-Agents' weights are
-        arranged for them. Raises CheckpointError, ConfigError or RunError.
+        `network` and `signals` (reward signals in their order) belong to the new run; weights of ML-Agents are
+        arranged as this network needs them. Raises CheckpointError, ConfigError or RunError.
         """
         if self.theirs:
             return self._their_state(behavior, network, signals)

@@ -23,7 +23,7 @@ MEANINGS = {
     "learning": "a process trains it now",
     "finished": "it has reached its max_steps",
     "stopped": "it was saved and ended before its max_steps; Resume, or --resume, continues it",
-    "died": "its process is gone without having ended it; Resume, or --resume, continues it from its last checkpoint",
+    "died": "its process ended without a final state; Resume, or --resume, continues the run from its last checkpoint",
     "recorded": "files of another program, which do not say whether it has ended",
 }
 

@@ -26,7 +26,7 @@ PATIENCE = wp.constant(100)  # ticks after the agent's last touch after which a 
 
 @wp.struct
 class Ram:
-    """The agent in contacts with cubes: a box that contacts do not turn."""
+    """The agent's shape in contacts with cubes: a box that contacts do not turn."""
 
     body: Body
     head: wp.float32  # height of its top

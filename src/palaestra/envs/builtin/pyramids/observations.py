@@ -182,8 +182,8 @@ def layers_met(ray: Ray, pile: int, middle: wp.vec2, ticks: int):
 
 @wp.func
 def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: RayResult):
-    """Returns the sight after adding a thing. An agent that touches the switch sees the button inside the switch, which
-    has no tag."""
+    """Returns what the ray meets: this thing, or the nearer `sight`. An agent that touches the switch sees the switch's
+    inner button, which has no tag."""
     shapes = int(3)  # bits of the switch and its button
     stands = wp.bool(True)
     if thing == rooms.PILES:  # in the switch's frame
