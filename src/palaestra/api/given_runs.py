@@ -18,12 +18,12 @@ from palaestra.runtime.settings.tree import EngineSettings, EnvSettings
 Run: TypeAlias = "str | Path | Result"
 """A run id, a run's folder, or the result of a training."""
 Runs: TypeAlias = "Run | SeedResults | Sequence[Run | SeedResults]"
-"""One or several runs."""
+"""One run or several runs."""
 GAME = {
     "engine_settings": set(EngineSettings.model_fields),
     "env_settings": set(EnvSettings.model_fields) - {"env_path", "env_options", "num_areas", "seed"},
 }
-"""Keywords for Unity games by their section of the settings."""
+"""Keywords of Unity games, by the section of the settings that they belong to."""
 
 
 class GameOptions(TypedDict, total=False):

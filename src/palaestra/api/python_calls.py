@@ -86,7 +86,7 @@ KINDS = {
     "str | Path | Mapping[str, Any]": "text, a path or a dictionary",
     "Mapping[str, Any]": "a dictionary",
 }
-"""How messages name what an annotation means."""
+"""The words for an annotation (a type) in messages."""
 
 
 def converted(given: object, kind: str) -> Any:

@@ -29,7 +29,7 @@ from palaestra.runtime.run.run_settings import Config, TrainingRequest
 from palaestra.runtime.settings.sourced_settings import Setting
 
 NO_SETTINGS = ("config", "env", "callbacks", "settings", "quiet", "trust", "others")
-"""Arguments of `train` that are no settings of their own."""
+"""Arguments of `train` that do not set a value in the settings."""
 
 
 @python_call

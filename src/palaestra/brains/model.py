@@ -31,10 +31,9 @@ class PolicyAction:
     discrete: np.ndarray | None  # (N, branches) int64: the choice of each branch, counted as the environment does
     memory: np.ndarray | None  # (N, memory_size) float32: give it back with the same agents' next observations
     native: Any = None
-    """The action for the `step` of the environment in which the model was trained: an array or a number of the space's
-    shape and type, in dictionaries or tuples like the space's. None if the file does not describe it, or with
-    `rescale=False`.
-    """
+    """The action in the form that `step` of the training environment takes: an array or a number of the space's shape
+    and type, in dictionaries or tuples like the space's. None if the file does not describe this form, or with
+    `rescale=False`."""
 
 
 def load_policy(path: str | Path, *, seed: int | None = None) -> Policy:
@@ -83,11 +82,12 @@ class Policy:
         self.obs_shapes = tuple(layout.obs.values())
         """Shape of each observation, in the order `act` takes them."""
         self.obs_names = tuple(layout.obs)
-        """Names of the observations in the file, in the same order."""
+        """Names of the observations in the file, in the order of `obs_shapes`."""
         self.observations = self._inputs.names
-        """Names of the observations in the environment, in the same order; without them as `obs_names`."""
+        """Names of the observations in the environment, in the order of `obs_shapes`; if the file has none:
+        `obs_names`."""
         self.scales = self._inputs.scales
-        """Factor of each observation in training; None: the file does not say."""
+        """Factor by which each observation was multiplied in training; None: the file does not say."""
         self.continuous_size = layout.continuous_size
         """Number of continuous actions."""
         self.branches = layout.branches

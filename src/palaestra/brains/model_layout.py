@@ -21,7 +21,7 @@ OBSERVATION = re.compile(r"obs_\d+|vector_observation|visual_observation_\d+")
 MASK, MEMORY_IN, MEMORY_OUT = "action_masks", "recurrent_in", "recurrent_out"
 VERSIONS = (2, 3)
 MOST_NUMBERS = 1 << 24
-"""Numbers of an input: those of a picture of 2,364 x 2,364. A damaged file may name more than there is memory."""
+"""Most numbers of an input, those of a picture of 2,364 x 2,364: a damaged file may state more than there is memory."""
 MAPPED = "A file of names explains tensors with other names: --brain model:FILE.onnx,NAMES.yaml"
 
 Shapes = dict[str, tuple[int, ...]]

@@ -15,7 +15,7 @@ from palaestra.core.specs import RawObs
 
 Shape = tuple[int, ...]
 VECTORS = "vector_observation"
-"""Tensor of a file of version 2 that has all vectors, joined."""
+"""The tensor with all vectors joined, in a file of version 2."""
 
 
 class Inputs:
@@ -31,9 +31,10 @@ class Inputs:
         self.shapes = {name: shape for i, (name, shape) in enumerate(shapes.items()) if i in self._read}
         """Shape of each tensor that the model reads."""
         self.unread = {name: shape for name, shape in shapes.items() if name not in self.shapes}
-        """Shapes of the others, which are for the critic alone, and there for Unity."""
+        """Shapes of the tensors that the model does not read: observations for the critic alone, which Unity sends
+        too."""
         self.unread_names = tuple(name for i, name in enumerate(names) if i not in self._read)
-        """Their names in the environment."""
+        """Names in the environment of the observations in `unread`."""
         self._tensors = tuple(self.shapes)
         self._shapes = tuple(self.shapes.values())
         self.names = tuple(names[i] for i in self._read)

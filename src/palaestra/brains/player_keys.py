@@ -24,7 +24,7 @@ from palaestra.core.plugins import nearest
 from palaestra.core.specs import ActionSpec
 
 ARROWS = {"Up": "ArrowUp", "Down": "ArrowDown", "Left": "ArrowLeft", "Right": "ArrowRight", "Space": " "}
-"""Names of keys in files, and in a browser (`KeyboardEvent.key`); any other key has the same name in both."""
+"""Names of arrow keys in files and in a browser (`KeyboardEvent.key`); all other keys have the same name in both."""
 SHOWN = {"ArrowUp": "↑", "ArrowDown": "↓", "ArrowLeft": "←", "ArrowRight": "→", " ": "Space"}
 PADS = {
     "w": ("ArrowUp", "pad:up"),
@@ -32,9 +32,9 @@ PADS = {
     "a": ("ArrowLeft", "pad:left"),
     "d": ("ArrowRight", "pad:right"),
 }
-"""Keys and directions of a gamepad that do the same as a letter, unless they do something of their own."""
+"""Buttons and directions of a gamepad that act like a letter key, unless they have an action of their own."""
 BUTTONS = {" ": "pad:0", "e": "pad:5", "q": "pad:4"}
-"""Buttons of a gamepad, as browsers number them, that do the same as a key."""
+"""Buttons of a gamepad, by their numbers in browsers, that act like a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,11 @@ BEHAVIORS: Mapping[str, Mapping[str, KeyAction]] = {
     ),
     "RingOut": choices(0, d="0°", e="45°", w="90°", q="135°", a="180°", z="225°", s="270°", c="315°"),
 }
-"""Keys of the built-in environments by behavior, where Unity's scenes have keys, as theirs."""
+"""Keys of the built-in environments by behavior: Unity's own keys if Unity's scene has keys."""
 PAIRS = (("d", "a"), ("w", "s"), ("e", "q"), ("l", "j"), ("i", "k"), ("o", "u"))
-"""Keys for continuous actions of which nothing is known: up and down by one."""
+"""Keys for continuous actions whose meaning is not known: one key raises the value, one lowers it."""
 ROWS = ("wsadqe", "ikjluo", "tgfhry")
-"""Keys for the choices of branches of which nothing is known."""
+"""Keys for the choices of branches whose meaning is not known."""
 
 
 def action_names(behavior: str, action: ActionSpec) -> tuple[list[str], list[list[str]]]:

@@ -21,7 +21,7 @@ _SIGNATURE = re.compile(r"^.*(onnxruntime/core/\S+:\d+ .*\))(?= [A-Z])", re.DOTA
 _NEWER = re.compile(r"IR version|opset")
 
 LEAST_MEMORY = 1 << 30
-"""Bytes that models may take on a machine with little free memory; elsewhere a quarter of it."""
+"""Least bytes of memory that models may take; on a machine with much free memory, they may take a quarter of it."""
 SILENT = 4  # onnxruntime's own lines on stderr; what matters reaches the user as an exception
 
 

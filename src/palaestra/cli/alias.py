@@ -27,9 +27,9 @@ palaestra alias --remove
 """
 
 ALIASES = {"mlagents-learn": "learn", "mlagents-run-experiment": "learn"}
-"""Commands of ML-Agents, and the command of ours that each runs."""
+"""Commands of ML-Agents, and the command of Palaestra that each of them runs."""
 MARK = "written by palaestra alias"
-"""Words in each file, by which it is known again."""
+"""Words in each file by which a later call recognizes it."""
 ASIDE = ".original"
 """Ending of the name of a command that was set aside."""
 

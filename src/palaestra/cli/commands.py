@@ -58,7 +58,7 @@ GROUPS = {
         "help": "explain a command, the flags of Unity games, or an error: palaestra help errors",
     },
 }
-"""Title of each group of commands, their names and summaries; each is a module of this package."""
+"""Groups of commands: title, and for each command its name and summary. Each command is a module of this package."""
 
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 """Name and summary of each command."""
@@ -92,7 +92,7 @@ LIBRARIES = {
     "distill": "palaestra.runtime.distill.distillation",
     "doctor": "palaestra.runtime.doctor",
 }
-"""Modules that import the libraries of commands that take more than a second to load."""
+"""Modules that import libraries that take more than a second to load, and are needed by some commands."""
 
 
 def run_command(argv: Sequence[str], *, process: bool = False) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FEW = 20
 """Decisions below which agreement proves little."""
 LISTED = 5
-"""Differences that are listed."""
+"""Number of differences that are listed."""
 
 
 def models_of(names: Sequence[str]) -> list[Policy]:

@@ -35,7 +35,7 @@ WITHOUT = (
     "restarts_rate_limit_n",
     "restarts_rate_limit_period_s",
 )
-"""Flags about games that are left out here: one copy is started, once."""
+"""Flags of games that this command does not have, as it starts one copy, once."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ from palaestra.runtime.doctor.meters import FAR, BehaviorReport, ObservationRepo
 from palaestra.runtime.doctor.stages import counted
 
 COLUMNS = 100
-"""Width without a terminal."""
+"""Width of the report in characters if there is no terminal."""
 INDENT = 9
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 

@@ -29,9 +29,10 @@ from palaestra.runtime.logging.waiting import on_stderr
 
 CONFIGS = Path("configs")
 WIDE = 120
-"""Columns of a terminal from which the list has all columns."""
+"""Width of a terminal in characters from which the list has all columns."""
 TRAINERS = ("poca", "ppo", "sac")
-"""Folders of settings files. The first with one for an environment suits it best: only groups have one of MA-POCA."""
+"""Folders of settings files. The first folder with a file for an environment suits it best; only environments with
+groups have a file of MA-POCA."""
 
 EXAMPLES = """\
 palaestra envs

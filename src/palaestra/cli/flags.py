@@ -11,7 +11,7 @@ from palaestra.core.errors import ConfigError
 Group: TypeAlias = argparse._ActionsContainer
 
 ENVIRONMENTS = "gymnasium:ID, envpool:TASK, pettingzoo:module, python:module:Class, or a built-in environment (3DBall)"
-"""Environments that a flag may name, beside Unity's."""
+"""Environments that a flag may name, besides Unity's."""
 MOST_SEED = 2**63 - 1
 """Largest seed that fits all generators."""
 OPTIONS, OF_RUN = "env_settings.env_options", "environment_parameters"

@@ -36,7 +36,7 @@ FLAGS: tuple[tuple[str, Any, str], ...] = (
 TITLE = "Unity games"
 WHERE = "`palaestra help unity` explains them; most are for games only."
 ENGINE = "width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor"
-"""Keys of `engine_settings`; the others are of `env_settings`."""
+"""Keys of the section `engine_settings`; the other keys are in `env_settings`."""
 
 
 def section_of(key: str) -> str:

@@ -12,9 +12,9 @@ from textwrap import dedent, wrap
 from typing import Any
 
 WIDEST = 120
-"""Columns of the widest lines: longer ones are hard to read."""
+"""Width of the widest lines in characters: longer ones are hard to read."""
 ENTRY = re.compile(r" +\S+ {2,}")
-"""How a line begins that says what a name means."""
+"""Pattern of the begin of a line that explains a name."""
 
 
 def columns() -> int:

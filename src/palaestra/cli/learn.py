@@ -58,7 +58,8 @@ SECTIONS = {
 OF_ML_AGENTS = (
     "env run_id resume force initialize_from inference deterministic results_dir seed num_areas debug torch_device"
 )
-"""Flags of mlagents-learn beside those for games; it accepts any prefix of a flag, which scripts may rely on."""
+"""Flags of mlagents-learn except the ones of games; mlagents-learn accepts any prefix of a flag, and scripts may use
+prefixes."""
 FIRST = ("max_steps", "stop_at")
 """Settings among the flags that most runs need."""
 BESIDE_FIRST = [key for key in MOST_CHANGED if key not in FIRST]

@@ -14,7 +14,7 @@ import sys
 PATIENCE = 60.0
 """Seconds that threads and exit hooks of other code have to end after a command."""
 NOTEBOOKS = ("module://matplotlib_inline", "module://ipykernel", "module://ipympl")
-"""How the backends of matplotlib begin that a notebook names for its own process, in MPLBACKEND."""
+"""Begin of the matplotlib backends that a notebook sets for its own process in MPLBACKEND."""
 
 TYPE_CHECKING = False  # importing typing would take longer than the rest of this module
 if TYPE_CHECKING:

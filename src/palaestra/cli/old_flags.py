@@ -11,9 +11,9 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import registry
 
 BASE_PORT = 5005
-"""Port that --worker-id was added to."""
+"""Port to which old versions added --worker-id."""
 NO_FOLDER = ("None", "Empty")
-"""Values of --docker-target-name that old scripts give for no folder: its defaults."""
+"""Values of --docker-target-name in old scripts that mean no folder: its defaults."""
 BUILDS = (".x86_64", ".x86", ".exe", ".app")
 """Endings of the names of Unity builds."""
 

@@ -19,9 +19,9 @@ from palaestra.core.wording.error_topics import pointed
 
 _FLAG = re.compile(r"--?[a-zA-Z][\w-]*=--")
 _NEAR = 0.7
-"""Least share of equal characters of a flag that may be meant."""
+"""Least share of equal characters from which one flag is offered in place of another."""
 VALUES = {"N": "4", "S": "60", "ENV": "gymnasium:CartPole-v1", "ID": "first", "DIR": "results", "DEVICE": "cpu"}
-"""Examples of values by metavar, for flags of which neither the command's examples nor the help have one."""
+"""Examples of values by metavar, for flags without an example in the command's examples or in the help."""
 
 
 OURS = {
@@ -33,7 +33,7 @@ OURS = {
     r"argument .+?: not allowed with argument (\S+)": "{flag} and {0} exclude each other; leave out one",
     r"argument \S+?: (.+)": "{flag}: {0}{such}",
 }
-"""Patterns of messages of argparse, and the words that replace them."""
+"""Patterns of argparse's messages, and the texts that replace them."""
 
 
 def example_of(flag: str, action: argparse.Action, examples: str) -> str:
@@ -67,18 +67,18 @@ class Parser(argparse.ArgumentParser):
     """Parser whose errors are one sentence, without the usage: the flag, the value, and where all flags are listed."""
 
     abbreviated: Collection[str] = ()
-    """Flags that a prefix stands for, as in ML-Agents; where there are some, also the hidden flags."""
+    """Flags that may be abbreviated to a prefix, as in ML-Agents, and, if there are any, also the hidden flags."""
     sections: Sequence[HelpPart] = ()
     """Parts of the help after the flags, such as examples."""
     commands: Sequence[HelpPart] = ()
-    """Parts of the help that list commands, where there are some."""
+    """Parts of the help that list commands; empty if there are none."""
 
     def __init__(self, prog: str, description: str | None = None, **more: Any) -> None:
         super().__init__(prog, description=description, formatter_class=formatter(), add_help=False, **more)
         self.register("type", int, whole_number)
         self.register("type", float, number)
         self.by_name: dict[str, str] = {}
-        """Titles of groups whose flags the help only names, and how to see the whole."""
+        """Titles of groups whose flags the help only names, and how to see their full help."""
         self._positionals.title = "Arguments"
         self._optionals.title = "Flags"
 

@@ -39,7 +39,7 @@ palaestra view --bind 0.0.0.0 --port 9000
 """
 
 OWN = ("num_envs", "bind")
-"""Flags of Unity games that this command has not, or has for the page."""
+"""Flags of Unity games that this command lacks, or that mean something else on the page."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,7 @@ SUPPORTED = (
 )
 RELU = Activation("relu")
 LEAST_LOG_STD, MOST_LOG_STD = -5.0, 2.0
-"""Range of SAC's deviations in CleanRL, which come through tanh."""
+"""Range of the logarithm of SAC's standard deviations in CleanRL, which a tanh bounds."""
 CONVOLUTIONS, DENSE = ("network.0", "network.2", "network.4"), "network.7"
 
 

@@ -40,7 +40,7 @@ OF_WEIGHTS = {
     "--normalizer": "normalizer",
     "--actions continuous": "continuous",
 }
-"""Flags that only files of weights need."""
+"""Flags that are only needed for files of weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Conversion:
     difference: float
     """Largest difference from the source on random observations; for choices, the least lead of the best one."""
     remarks: tuple[str, ...]
-    """Assumptions that the file left open."""
+    """Assumptions about what the file does not say."""
     recorded: tuple[int, float] | None
-    """Rows of recorded actions that were compared, and the largest difference."""
+    """Number of rows of recorded actions that were compared, and the largest difference."""
 
 
 def convert(

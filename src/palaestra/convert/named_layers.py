@@ -11,7 +11,7 @@ from palaestra.convert.source_network import Activation, Convolution, Dense, Fla
 from palaestra.core.errors import ExportError
 
 NATURE = (4, 2, 1)
-"""Strides of the three convolutions of Mnih et al. 2015, which weights do not show."""
+"""Strides of the three convolutions of Mnih et al. 2015; files of weights do not store strides."""
 NATURE_KERNELS = (8, 4, 3)
 
 Arrays = Mapping[str, np.ndarray]

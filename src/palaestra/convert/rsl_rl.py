@@ -16,7 +16,7 @@ from palaestra.core.errors import ExportError
 from palaestra.core.torch_files import Arrays, arrays_of
 
 EPSILON = 1e-2
-"""Number that EmpiricalNormalization adds to the deviation."""
+"""Number that EmpiricalNormalization adds to the standard deviation."""
 OLD, NEW = "model_state_dict", "actor_state_dict"
 NORMALIZERS = ("actor_obs_normalizer", "obs_normalizer")
 UNKNOWN = ("memory_a", "memory_s", "rnn", "cnns", "cnn", "actor_cnns", "student")

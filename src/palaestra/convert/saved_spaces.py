@@ -28,10 +28,10 @@ class Space:
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
     sizes: tuple[int, ...] = ()
-    """Number of values of each integer, of the kinds that have integers."""
+    """Number of values of each integer, if the kind has integers."""
     starts: tuple[int, ...] = ()
     low: np.ndarray | None = None
-    """Bounds of a Box, of its shape; None where the file cuts them short."""
+    """Lower bounds of a Box, of its shape; None if the file abbreviates them."""
     high: np.ndarray | None = None
 
     @property

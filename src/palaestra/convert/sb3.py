@@ -44,7 +44,7 @@ WEIGHTS, DATA = "policy.pth", "data"
 MOST_DATA = 1 << 27
 SUPPORTED = "PPO, A2C, MaskablePPO, SAC, TD3, DDPG and DQN with hidden layers, NatureCNN or a Dict of both"
 LEAST_LOG_STD, MOST_LOG_STD = -20.0, 2.0
-"""Bounds of SAC's deviations in Stable-Baselines3."""
+"""Bounds of the logarithm of SAC's standard deviations in Stable-Baselines3."""
 RELU = Activation("relu")
 TANH = Activation("tanh")
 EXTRACTORS = ("pi_features_extractor.", "features_extractor.")

@@ -78,7 +78,7 @@ class SourceObs:
 
     spec: ObsSpec
     factor: float = 1.0
-    """Factor by which the network multiplies the numbers of `spec`: images arrive within 0..1."""
+    """Factor by which the network multiplies the numbers of `spec`: images reach it within 0..1."""
     normalizer: Scaling | None = None
     layers: tuple[Layer, ...] = ()
     """The encoder; it ends in a row of numbers."""
@@ -119,7 +119,7 @@ class Continuous:
     spread: Spread
     squashed: bool = False
     bounds: tuple[np.ndarray, np.ndarray] | None = None
-    """Range of the actions, to which they are clipped where not squashed. None: actions are not rescaled."""
+    """Range of the actions, to which actions that are not squashed are clipped. None: actions are not rescaled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class SourcePolicy:
     head: Continuous | Discrete
     action: ActionSpec
     remarks: tuple[str, ...] = field(default=())
-    """Assumptions that the file left open, for the user."""
+    """Assumptions about what the file does not say, for the user."""
 
     @property
     def spec(self) -> BehaviorSpec:

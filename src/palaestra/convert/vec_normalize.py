@@ -26,7 +26,7 @@ from palaestra.core.torch_files import read_npz
 
 MOST_BYTES = 1 << 26
 MOST_OPERATIONS = 100_000
-"""Operations of a pickle, and places in its memory; VecNormalize has a few hundred."""
+"""Most operations of a pickle, and most entries of its memory; VecNormalize's pickles have a few hundred."""
 INDICES = ("PUT", "BINPUT", "LONG_BINPUT")
 DTYPES = re.compile(r"[<>=|]?[fiub][1248]")
 

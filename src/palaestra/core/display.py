@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 LETTERS = "font-family:monospace;font-size:13px;line-height:1.3;padding-left:8px"
-"""Letters of what a notebook prints."""
+"""Characters in a line that a notebook prints."""
 PAUSE = 0.5
-"""Least seconds between two changes of a line: each is a message to the browser."""
+"""Least seconds between two changes of a line: each change is a message to the browser."""
 _OTHERS = "\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _CONTROL = re.compile(f"[\n{_OTHERS}]")
 _CONTROL_WITHIN_LINES = re.compile(f"\n(?!  )|[{_OTHERS}]")

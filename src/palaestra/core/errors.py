@@ -204,7 +204,7 @@ def _places(error: PalaestraError, frame: FrameType | None) -> str:
 
 
 STOPS = (KeyboardInterrupt, GeneratorExit)
-"""Exceptions that ask the program to stop, whatever code of a user they pass through."""
+"""Exceptions that ask the program to stop, even if they pass through a user's code."""
 
 
 def exception_summary(error: BaseException) -> str:

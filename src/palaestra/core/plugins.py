@@ -39,8 +39,7 @@ STARTER = (
     "runpy.run_module(sys.argv.pop(1), None, '__main__', True)"
 )
 """Code that runs a module as `python -m` does, but without the current folder on the import path, which `python -m`
-puts first.
-"""
+puts first."""
 
 
 def own_python(module: str, *arguments: str) -> list[str]:

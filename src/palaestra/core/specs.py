@@ -25,15 +25,14 @@ class RawObs:
     sizes: tuple[int, ...] = ()
     """Number of values of each integer that becomes a one-hot. Empty: no integers."""
     starts: tuple[int, ...] = ()
-    """Smallest value of each of these integers."""
+    """Smallest value of each integer in `sizes`."""
     channels: int | None = None
-    """An image's channel axis; None if it has none or is no image."""
+    """An image's axis of channels; None if there is no such axis or no image."""
     scale: float = 1.0
     """Factor by which the numbers are multiplied."""
     rows: tuple[tuple[str, RawObs], ...] = ()
     """For a sequence of elements: the dotted key and the form of each array of an element. A row begins with a 1, then
-    follow these.
-    """
+    follow these."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,8 @@ class RawAction:
 
 
 TRUTH = "truth"
-"""Name of the observation in which environments of ours tell their true state; of its parts what precedes a dot."""
+"""Name of the observation in which built-in environments tell their true state; the part's name may follow after a
+dot."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,8 @@ class ObsSpec:
     goal: bool = False
     """Whether it is a goal signal, which may condition the network; variable-length observations never are."""
     raw: RawObs | None = field(default=None, compare=False)
-    """Written into exported models, so that they accept the environment's own observations; None: they have the form of
-    this spec.
-    """
+    """The environment's own form of the observation, which exported models accept; None: it has the form of this
+    spec."""
 
     def __post_init__(self) -> None:
         if len(self.shape) not in (1, 2, 3) or any(size < 1 for size in self.shape):
@@ -149,14 +148,13 @@ class ActionSpec:
     """Number of choices of each discrete branch."""
     low: tuple[float, ...] | None = field(default=None, compare=False)
     """The environment's value for -1 of each continuous action, such as a Gymnasium Box's `low`; None: -1. Written into
-    exported models.
-    """
+    exported models."""
     high: tuple[float, ...] | None = field(default=None, compare=False)
     """The environment's value for 1 of each continuous action."""
     starts: tuple[int, ...] | None = field(default=None, compare=False)
     """The environment's number for each branch's first choice, such as a Gymnasium Discrete's `start`; None: 0."""
     raw: RawAction | None = field(default=None, compare=False)
-    """The environment's own form of an action; None: the columns themselves. Written into exported models."""
+    """The environment's own form of an action, which exported models return; None: the columns themselves."""
     remark: str = field(default="", compare=False)
     """Text for users about the scale of continuous actions; empty: -1..1."""
 
@@ -187,8 +185,7 @@ class BehaviorSpec:
     action: ActionSpec
     steady: bool = False
     """Whether every slot acts on every tick, as in built-in and vector environments: `acting` is True in every row of
-    every TimeStep.
-    """
+    every TimeStep."""
 
     def __post_init__(self) -> None:
         if not self.obs:

@@ -16,8 +16,7 @@ LIMITS = (
     ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
 """Files of Linux control groups, versions 2 and 1: the controller's folder, the files of the limit and of the usage,
-and the entry of `memory.stat` for inactive file cache, which counts as used but is freed on demand.
-"""
+and the entry of `memory.stat` for inactive file cache, which counts as used but is freed on demand."""
 
 
 def free_memory(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:
@@ -75,7 +74,8 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt, from malloc.h
 KEPT_BYTES = 1 << 30
 """Bytes of the largest block, and of unused memory, that malloc keeps instead of returning them to the system."""
 OLD_LIMIT = 1 << 25
-"""Largest block size that glibc before 2.35 accepts. Without one, it asks the system for blocks from 128 KiB on."""
+"""Largest block size that glibc before 2.35 accepts as a limit. Without a limit, it asks the system for blocks from 128
+KiB on."""
 
 
 def keep_freed_memory() -> None:

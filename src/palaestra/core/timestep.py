@@ -64,12 +64,10 @@ class TimeStep:
     lost: Tensor | None = None
     """(S,) bool: its episode was interrupted without an end, for example by a crash of the game. The unfinished episode
     is not learned from or counted, and a slot that acts now begins a new one. Never true where an episode ended. None:
-    no interruptions.
-    """
+    no interruptions."""
     success: Tensor | None = None
     """(S,) float32: 1 or 0 for an episode that ended on this tick with success or failure; NaN where the environment
-    reports neither. Read where an episode ended. None: nothing reported.
-    """
+    reports neither. Read where an episode ended. None: nothing reported."""
 
 
 @dataclass(frozen=True, slots=True)

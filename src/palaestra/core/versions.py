@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 MLAGENTS = "1.1.0"
-"""Version of ML-Agents whose file formats we write; tools that read them compare it."""
+"""Version of ML-Agents whose file formats Palaestra writes; tools that read the files compare it."""
 
 
 @cache

@@ -27,7 +27,7 @@ class GroupMinibatch:
     deciding: Tensor  # (R,) int64 which of these observations each decision was made at
     places: Tensor  # (R,) int64 its place, counted in M * P
     sequences: tuple[int, Tensor, Tensor] | None
-    """Sequences, if there is memory; each has the index of the observation before which its state is stored."""
+    """Sequences if the network has memory; each has the index of the observation before which its state is stored."""
 
     def sequences_with(self, recurrent_state: Tensor) -> Sequences | None:
         """Returns the sequences with their recurrent states, taken from the states before each observation, (V, L)."""

@@ -44,11 +44,11 @@ class GroupSteps:
         """Group step at which each decision was made, (N,)."""
         there = self._there(self._keys)
         self.members, places = _table(there, len(self._keys))
-        """Observations that are there at each group step, (M, P), rising, then NOBODY."""
+        """Observations that exist at each group step, (M, P): their indices, rising, then NOBODY."""
         own = np.flatnonzero(there.obs < line.decisions)
         own = own[self.group_step[there.obs[own]] == there.group_step[own]]
         self.place = np.zeros(line.decisions, np.int64)
-        """Place of each decision's own observation among them, (N,)."""
+        """Place of each decision's own observation in `members`, (N,)."""
         self.place[there.obs[own]] = places[own]
         self._follow()
         self.fresh = self._begun(there)

@@ -31,7 +31,7 @@ class NStep:
     discount: Tensor  # (N,) of what `next_obs` is worth; 0 where the episode terminated within the steps
     next_obs: tuple[Tensor, ...]  # each (N, *shape)
     next_mask: Tensor | None  # (N, choices) bool: what was allowed there; None: all
-    """Choices allowed at that observation; after a truncated episode, the choices of its last decision."""
+    """Choices allowed at the observation `after`; after a truncated episode, the choices of its last decision."""
 
     def columns(self) -> list[Tensor]:
         """Returns all columns that are there."""

@@ -26,7 +26,8 @@ from palaestra.data.rollout import Rollout
 from palaestra.data.transitions import Transitions
 
 SPARE, LEAST_SPARE = 8, 1024
-"""Rows of observations beyond one a decision, for final ones and waiting slots: one in SPARE, and at least this."""
+"""Rows of observations beyond one for each decision, for final observations and waiting slots: one in SPARE, and at
+least LEAST_SPARE."""
 WHITE = 255.0
 COLORS = 3
 ROUNDING = 1e-3
@@ -53,7 +54,8 @@ class ReplayBatch:
     terminated: Tensor  # (N,) bool
     ended: Tensor  # (N,) bool
     steps: Tensor | None = None
-    """(N,) number of decisions whose discounted rewards `reward` sums, the last of which led to `after`. None: one."""
+    """(N,) number of decisions whose discounted rewards `reward` sums; the last of these decisions led to `after`.
+    None: one."""
 
     def transitions(self) -> Transitions:
         """Returns the batch in the form for reward signals."""

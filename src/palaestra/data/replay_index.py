@@ -30,13 +30,14 @@ class ReplayIndex:
         self.stretch = stretch
         self.obs = np.zeros(size, np.int32)
         self.after = np.zeros(size, np.int32)
-        """Rows of each decision's observation, and of the one it led to; after an end that was not kept, the same."""
+        """Row of each decision's observation, and of the observation after it; after an end without a stored final
+        observation, the same row."""
         self.following = np.full(size, NONE, np.int64)  # number of the slot's next decision in the same episode
         self._owns_after = np.zeros(size, np.bool_)
         self._begins = np.zeros(size, np.bool_)  # a sequence
         self.oldest = 0
         self.end = 0
-        """Numbers of the oldest decision that is there, and of the next that will be."""
+        """Numbers of the oldest stored decision, and of the next decision to be stored."""
         # a stack, and its height
         self._free = np.arange(rows - 1, -1, -1, dtype=np.int32)
         self._freed = rows

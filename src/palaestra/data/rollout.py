@@ -24,7 +24,7 @@ class RolloutNeeds:
     terminal_obs: bool = False
     """Whether `final_rows` and `final_obs` include terminated episodes, not only truncated ones."""
     group_ticks: bool = False
-    """Whether rollouts have `group_ticks`: when decisions were made, and in which group."""
+    """Whether rollouts have `group_ticks`: at which tick decisions were made, and in which group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class Rollout:
     group: Tensor  # (S,) int64
     group_ticks: GroupTicks | None = None  # where `RolloutNeeds.group_ticks` asks for them
     anew: Tensor | None = None
-    """(S,) bool: whether the slot's last episode was lost or dropped, so that none continues; None: no slot's."""
+    """(S,) bool: whether the slot's last episode was lost or dropped, so that its next decisions do not continue it;
+    None: for no slot."""
 
     @property
     def shape(self) -> tuple[int, int]:

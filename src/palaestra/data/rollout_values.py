@@ -22,5 +22,5 @@ class RolloutValues:
     baseline: Tensor  # (T, S, K) to subtract from returns: the value; of MA-POCA the counterfactual baseline
     goes_on: Tensor  # (T, S, 1) bool: the slot's next row follows. Not at an end, nor after each `time_horizon` rows
     log_ratio: Callable[[], Tensor]
-    """Runs the actor; returns the change of log-probabilities since the actions, (T, S, A): 0 for the current
-    policy's actions."""
+    """Runs the actor; returns the change of log-probabilities since the actions were drawn, (T, S, A): 0 for the
+    current policy's actions."""

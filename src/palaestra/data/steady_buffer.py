@@ -70,7 +70,8 @@ class OutcomeColumns(NamedTuple):
 
 Columns = TypeVar("Columns", DecisionColumns, OutcomeColumns)
 FinalRows = tuple[Tensor, tuple[Tensor, ...]]
-"""Rows in T * S, (E,), of decisions that closed an episode, and the final observations of these, each (E, *shape)."""
+"""Rows in T * S, (E,), of decisions that ended an episode, and the final observations after these decisions, each (E,
+*shape)."""
 
 
 def decision_columns(step: TimeStep, decision: Decision, tick: int, needs: RolloutNeeds) -> DecisionColumns:
@@ -224,7 +225,7 @@ class SteadyBuffer:
         self.decisions = 0
         self.tick = 0
         self.agents = len(step.reward)
-        """S: every slot decides."""
+        """Number of agents, S, as every slot decides."""
         self._anew = True  # no open episode of an earlier buffer goes on in this one
         self._needs = needs
         self._slots = torch.arange(self.agents, device=step.reward.device)

@@ -11,16 +11,16 @@ from palaestra.core.files import expanded, home, regular
 from palaestra.core.plugins import nearest
 
 MINARI = "minari:"
-"""Begins the names of Minari datasets."""
+"""Prefix of the names of Minari datasets."""
 PIP = "pip install 'palaestra[minari]'"
 METADATA = "metadata.json"
 HDF5 = "main_data.hdf5"
 MOST_ARRAYS = 10_000
-"""Arrays and groups of one episode."""
+"""Most arrays and groups of one episode."""
 PACKED = 1100
 """Most bytes that one byte of a file can hold: deflate packs 1032 times at most."""
 UNASKED = 64 << 20
-"""Bytes of an episode that are read whatever its file holds, and without asking for the free memory."""
+"""Bytes of an episode that are read in any case, without asking for the free memory."""
 _PATH_STARTS = ("/", "./", "../", "~", ".\\", "..\\")
 
 

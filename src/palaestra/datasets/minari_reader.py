@@ -28,9 +28,9 @@ from palaestra.demos import DemoColumns, DemoSource, ReadTiming
 from palaestra.demos.record_columns import join
 
 OURS = "palaestra/"
-"""Begins the ids of our environments in Gymnasium."""
+"""Prefix of the ids of Palaestra's environments in Gymnasium."""
 TOGETHER = 1 << 20
-"""Bytes of short episodes that are put together in one chunk."""
+"""Bytes of short episodes that are read together as one chunk."""
 DECODED = 32 << 20
 """Most bytes of observations that are converted at once."""
 

@@ -17,11 +17,11 @@ from palaestra.core.errors import DemoError
 from palaestra.core.plugins import nearest
 
 TABLES = (".csv", ".npz")
-"""Ends of the names of such files."""
+"""Endings of the names of these files."""
 LISTED = 6
-"""Columns that a message lists."""
+"""Number of columns that a message lists."""
 UNEVEN = 0.1
-"""Largest difference between the seconds from one row to the next, as a share of them."""
+"""Largest difference between two row intervals that counts as even, as a share of the interval in seconds."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class MotionFile:
     columns: Mapping[str, NDArray[Any]]  # as they were read: texts (N,) of a CSV file, or arrays (N, *shape)
     episode: NDArray[np.int64]  # (N,) rising from 0
     seconds: float | None
-    """Seconds from one row to the next; None: it has no column `time`."""
+    """Seconds from one row to the next; None: the file has no column `time`."""
 
     def __len__(self) -> int:
         return len(self.episode)

@@ -18,7 +18,7 @@ from palaestra.demos.frames import IrregularRecord, fields
 from palaestra.wire.messages import DecodeError, Observation, message_class
 
 Block = tuple[bytes, NDArray[np.int64], NDArray[np.int64]]
-"""Bytes with the begins and ends of the records in them."""
+"""A block of bytes, with the begin and the end of each record in it."""
 _Old = message_class("palaestra.columns.OldRecord")
 _OldBrain = message_class("palaestra.columns.OldBrain")
 _PNG = 1

@@ -28,7 +28,7 @@ class DemoSource(ABC):
     records: int
     """Number of records to read."""
     most_decisions: int
-    """Largest number of decisions that it can hold."""
+    """Largest number of decisions that the recording can hold."""
     warnings: tuple[str, ...] = ()
     """Messages about unusual but readable content."""
 

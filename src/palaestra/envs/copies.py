@@ -18,7 +18,7 @@ from palaestra.parallel.closing import close_all
 CHECK_INTERVAL = 0.25
 """Seconds between two checks of all copies."""
 LEAVING_INTERVAL = 0.02
-"""The same for copies that are asked to end."""
+"""Seconds between two checks of copies that are asked to end."""
 MAX_FRUITLESS_FAILURES = 5
 """Consecutive failures of a copy, without progress of any copy in between, after which the run ends."""
 MAX_RESTART_DELAY = 30.0
@@ -27,7 +27,7 @@ PROGRESS = 50
 """Messages of a copy that count as progress if no episode ends."""
 
 Log = Callable[[str, str], None]
-"""Takes a level ('info' or 'warning') and a message to the user."""
+"""Takes a level ('info' or 'warning') and a message for the user."""
 T = TypeVar("T")
 
 
@@ -175,28 +175,28 @@ class Copies(list[C]):
         super().__init__()
         self._policies: list[RestartPolicy] = []
         self.starts_at: dict[int, float] = {}
-        """When copies that have failed start again."""
+        """Times at which failed copies start again."""
         self._check_at = 0.0
         self._closed = False
         self.may_start: Callable[[], bool] = lambda: True
         """Whether one more copy may load now."""
         self.before_check: Callable[[], None] = lambda: None
-        """Called before all copies are checked; may add some."""
+        """Called before all copies are checked; may add copies."""
         self.afterwards: Callable[[], None] = lambda: None
         """Called when all copies have ended."""
         self.begun = False
-        """Whether the environment has begun; before that a copy is started `start_tries` times."""
+        """Whether the environment has begun; until it has, a copy is started `start_tries` times."""
         self.progress = 0
-        """Grows while any copy makes progress; raised by the environment."""
+        """A number that grows while any copy makes progress; the environment raises it."""
         self.ready = set[int]()
         """Copies that are ready for a tick, until the environment has taken them."""
         self.failed = set[int]()
-        """Copies that have failed since the environment looked last."""
+        """Copies that have failed since the environment last looked."""
         self.interrupted = False
         self.waited = 0.0
         """Seconds spent waiting for messages."""
         self.taking_in = 0.0
-        """Seconds spent taking them in, and checking copies."""
+        """Seconds spent reading messages and checking copies."""
         self.last_message_at = monotonic()
 
     def add(self, copy: C) -> None:

@@ -17,7 +17,7 @@ class RayHit:
     distance: float
     """Meters to the hit; the ray's length if it hit nothing."""
     tag: int | None
-    """Number of the hit tag; None for a hit without a tag, and for no hit."""
+    """Number of the hit tag; None for a hit without a tag, and without a hit."""
     hit: bool
     """Whether it hit anything."""
 
@@ -35,7 +35,7 @@ class RayFan:
     angles: tuple[float, ...]
     """Radians of each ray from straight ahead, counterclockwise seen from above, in the order of the columns."""
     length: float
-    """Meters."""
+    """Length of the rays in meters."""
     tags: tuple[str, ...]
     """Names of the tags that a ray distinguishes."""
     first: int = 0

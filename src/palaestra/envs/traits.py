@@ -22,7 +22,7 @@ class SwapBoard:
     """A board whose moves exchange two neighboring pieces, and on which nothing happens between two moves."""
 
     pieces: tuple[str, ...]
-    """Groups of the drawing with a solid for each cell, row after row, the first row in front."""
+    """Groups of the drawing with a solid for each cell, row after row, the front row first."""
     columns: int
     """Cells of a row."""
     exchange: Callable[[int, int], int | None]
@@ -90,7 +90,7 @@ ABILITIES: Mapping[str, tuple[str, ...]] = {
     "draws": ("drawing",),
     "renders": ("render",),
 }
-"""Members of an environment that make for a trait."""
+"""Members of an environment that give it a trait."""
 FACTS = ("name", "benchmark", "episode", "max_episode_steps", "parameter_ranges", "ray_fans", "shared_areas")
 FACTS += ("reassigns_slots", "uses_cores")
 """Attributes of an environment that are its traits of the same name."""

@@ -38,7 +38,8 @@ class EnvWrapper:
         self.parameters = env.parameters
         self._asynchronous = self.traits.asynchronous
         self._actions: Mapping[str, Action] = {}
-        """Actions of a tick that an environment that is not asynchronous makes when its tables are asked for."""
+        """Actions of a tick, if the environment is not asynchronous: it computes the tick when its tables are asked
+        for."""
 
     @staticmethod
     def of(env: Env) -> EnvWrapper:

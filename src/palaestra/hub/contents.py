@@ -15,12 +15,12 @@ from palaestra.hub.hub_client import Listing, RemoteFile
 CONFIGURATION = "configuration.yaml"
 STATUS = "run_logs/training_status.json"
 LOGS = frozenset((STATUS, "run_logs/timers.json"))
-"""Files of `run_logs` that travel; others are requests, locks, signatures and logs of one machine."""
+"""Files of `run_logs` that are uploaded; other files are requests, locks, signatures and logs of one machine."""
 _FORMATS = ("onnx", "nn", "pt", "hdf5", "safetensors", "demo")
 _TEXTS = ("yaml", "yml", "json", "jsonl", "csv", "md", "txt")
 _PICTURES = ("png", "jpg", "jpeg", "gif", "mp4", "webm")
 DATA = frozenset((*_FORMATS, *_TEXTS, *_PICTURES))
-"""Endings of files that a run may have. Other files, such as programs, are left out."""
+"""Endings of files that an uploaded run may have. Other files, such as programs, are left out."""
 _EVENTS = re.compile(r"events\.out\.tfevents\.[\w.-]+")
 _UNSAFE = re.compile(r"[\\:\x00-\x1f\x7f]")
 _DEEPEST, _LONGEST = 8, 400

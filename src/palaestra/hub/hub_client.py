@@ -22,9 +22,9 @@ from palaestra.hub.hub_names import HubName
 MOST_FILES = 20_000
 """Largest number of files that a repository may have."""
 _TRANSPORTS = frozenset(("httpx", "httpx2", "httpcore", "requests", "urllib3", "ssl", "socket"))
-"""Packages whose exceptions mean that there was no answer."""
+"""Packages whose exceptions mean that the Hub did not answer."""
 SECRETS = re.compile(r"hf_[A-Za-z0-9_]{6,}|Bearer\s+[\w.-]+|(?<=://)[^/\s@]+@")
-"""Tokens, and names and passwords within addresses."""
+"""Patterns of tokens, and of names and passwords within addresses."""
 _NOT_ALLOWED = (
     "the token of this machine may not {doing}; use one with write access to it "
     "(https://huggingface.co/settings/tokens)"

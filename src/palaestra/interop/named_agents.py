@@ -21,9 +21,9 @@ from palaestra.interop.opened_env import OpenedEnv, Tables, checked_seed
 Place: TypeAlias = tuple[str, int]
 """Behavior and slot."""
 SUCCESS = "is_success"
-"""Key of the info that says whether an episode that ended was a success."""
+"""Key of the info that says whether the ended episode was a success."""
 MOST_EMPTY_TICKS = 1000
-"""Ticks without agents after a reset."""
+"""Most ticks without agents after a reset."""
 
 
 @dataclass(slots=True)

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 LIMIT = 5.0
-"""The bins stand evenly from -LIMIT to LIMIT."""
+"""The bins are evenly spaced from -LIMIT to LIMIT."""
 MOST_SHARES = 1 << 25
-"""Most numbers that are laid out at once to share distributions among bins: each atom's share in each bin."""
+"""Most numbers in a matrix that shares distributions among bins: each atom's share in each bin."""
 
 
 def bin_values(bins: int, device: torch.device | None = None) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 TARGET_SHARE = 0.2
-"""Target entropy of a branch, as a share of the greatest. ML-Agents' figure; the paper has no branches."""
+"""Target entropy of a branch, as a share of the greatest entropy. ML-Agents' value; the paper has no branches."""
 
 
 def value_of_taken(values: Tensor, discrete: Tensor, branches: Sequence[int]) -> Tensor:

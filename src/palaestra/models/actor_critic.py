@@ -16,7 +16,7 @@ from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, Trunk
 
 ACTOR, CRITIC = 0, -1
-"""Index of a body or encoder: the last is the critic's, and the actor's too where they share one."""
+"""Index of a body or encoder: the last is the critic's, and also the actor's if they share one."""
 MEAN_GAIN, LOGIT_GAIN = 0.2, 0.1
 
 

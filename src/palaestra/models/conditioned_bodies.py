@@ -12,10 +12,8 @@ from torch.nn import functional
 from palaestra.core.specs import BehaviorSpec
 
 FEW_GOALS = 4
-"""Rows to a goal from which on it pays to make each goal's weights once and apply them to all its rows.
-
-Goals are mostly one of a few. The different ones are only looked for on the CPU, as that waits for an accelerator.
-"""
+"""Rows for each goal from which it is faster to make each goal's weights once and apply them to all its rows. Goals are
+mostly one of a few. Equal goals are only looked for on the CPU, as the search waits for an accelerator."""
 
 
 class HyperLinear(nn.Module):

@@ -24,7 +24,7 @@ from palaestra.core.errors import PalaestraError, PluginError, exception_summary
 from palaestra.core.plugins import find_plugin
 
 PROBE = 2
-"""Rows of the first call: with one, a module that mixes rows would pass."""
+"""Rows of the first call: with a single row, a module that mixes rows would pass the check."""
 
 
 class OwnModule(nn.Module):

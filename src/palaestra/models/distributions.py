@@ -17,9 +17,9 @@ from palaestra.core.timestep import Action
 
 HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 FORBIDDEN = -1e8
-"""Logit of a masked choice: its probability is exactly 0, and no infinity meets a 0."""
+"""Logit of a masked choice: its probability is exactly 0, and no infinity is multiplied by 0."""
 RANGE = 3.0
-"""A Gaussian policy's sample is clipped to ±3 and divided by it for the environment, as in ML-Agents."""
+"""A Gaussian policy's sample is clipped to ±RANGE and divided by RANGE for the environment, as in ML-Agents."""
 
 
 def branch_log_probs(output: Tensor, mask: Tensor | None, spec: ActionSpec) -> list[Tensor]:

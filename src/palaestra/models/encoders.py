@@ -26,9 +26,8 @@ class ConvolutionalEncoder(nn.Module):
     smallest: ClassVar[int] = 1
     """Fewest pixels that an image must have on each side."""
     order: ClassVar[torch.memory_format] = torch.contiguous_format
-    """Memory layout of everything between the first convolution and the dense layer: the faster one on the CPU;
-    contiguous: the image's own.
-    """
+    """Memory layout of all tensors between the first convolution and the dense layer: the faster layout on the CPU;
+    contiguous: the image's own layout."""
 
     def __init__(self, shape: Shape, hidden: int) -> None:
         super().__init__()

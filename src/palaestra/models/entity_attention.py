@@ -16,9 +16,9 @@ from torch.nn import functional
 
 EMBEDDING, HEADS = 128, 4
 NOTHING = 1e-10
-"""Sum of squares below which an entity is padding. ML-Agents' bound, 0.01, also takes small entities away."""
+"""Sum of squares below which an entity is padding. ML-Agents' bound, 0.01, also removes small entities."""
 FORBIDDEN = -1e6
-"""Score of padding: its weight is exactly 0, and where all is padding, no 0 / 0 arises."""
+"""Score of padding: its weight is exactly 0, and if all entities are padding, there is no 0 / 0."""
 
 
 class EntityAttention(nn.Module):

@@ -10,12 +10,9 @@ from torch import Tensor, nn
 from palaestra.core.row_index import Sequences
 
 FORGET_BIAS = 2.0
-"""Initial bias of the forget gate. Jozefowicz et al. 2015, https://proceedings.mlr.press/v37/jozefowicz15.html, section
-2.2.
-
-2 in all, as ML-Agents has it (1 in each of torch's two vectors): with it a bit kept for 50 decisions is learned with
-every seed, with 1 not.
-"""
+"""Initial bias of the forget gate (Jozefowicz et al. 2015, https://proceedings.mlr.press/v37/jozefowicz15.html, section
+2.2). The sum is 2, as in ML-Agents (1 in each of torch's two vectors): with 2 a bit kept for 50 decisions is learned
+with every seed, with 1 it is not."""
 
 
 class LSTMLayer(nn.Module):

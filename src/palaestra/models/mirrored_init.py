@@ -21,7 +21,7 @@ from palaestra.models.residual.residual_body import ResidualBody, orthogonal
 from palaestra.models.trunk import StackedMLP
 
 GAIN = 2.0
-"""Times Xavier's weights: a unit and its twin start out as one unit of half the effect."""
+"""Factor on Xavier's weights: a unit and its mirrored unit start out as one unit of half the effect."""
 ROWS = 8
 """Random inputs on which a user's body is tested for equal halves."""
 

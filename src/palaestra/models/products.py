@@ -19,18 +19,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 BLOCK = 192
-"""Terms that MKL adds up before it adds the sum to those before."""
+"""Terms that MKL adds up before it adds their sum to the sum of earlier terms."""
 FEWEST_ROWS, FEWEST_COLUMNS = 512, 96
-"""Smaller products gain nothing."""
+"""Least rows and columns of a product: smaller ones gain nothing."""
 CHUNK = 512
 """Rows that go through all blocks together, so that their sums stay in a core's cache."""
 GAIN, SHORT = 1.2, 1e-5
-"""How many times as fast a trial must be, and seconds that are short beside one."""
+"""How many times as fast oneDNN must be in a trial, and the coarsest clock that can measure a trial, in seconds."""
 MANY_TERMS = 4096
-"""Terms from which on an accelerator multiplies the networks one after another. CUDA's batched product shares a sum
+"""Terms from which on an accelerator multiplies the networks one after another. CUDA's batched product divides a sum
 among few processors: with 262,144 rows the gradient of 128 x 128 weights took 8.5 ms on an H200, 0.8 of the whole
-update.
-"""
+update."""
 
 
 class WideLinear(nn.Linear):

@@ -38,15 +38,14 @@ TWINS = 2
 LEAST_LOG_STD, MOST_LOG_STD = -20.0, 2.0
 """Bounds of the logarithm of a standard deviation, as in ML-Agents."""
 SMOOTH_LEAST, SMOOTH_LOG_STD = 10.0, 6.0
-"""With the residual body it is -10 + 6 (1 + tanh x)."""
+"""With the residual body the logarithm of a standard deviation is -10 + 6 (1 + tanh x)."""
 ONE = math.atanh(SMOOTH_LEAST / SMOOTH_LOG_STD - 1)
-"""The x of a standard deviation of 1."""
+"""The x at which the standard deviation is 1."""
 
 
 SHARPNESS = 5.0
-"""Half the range of bins, in standard deviations of the Gaussian about 0 that critics say at first: a wide start would
-go on being taught by the targets, which the critics make themselves, for thousands of steps.
-"""
+"""Half the range of bins, in standard deviations of the Gaussian around 0 that critics predict at first. A wide
+Gaussian would stay for thousands of steps, since the critics themselves make the targets that they learn from."""
 
 
 class SoftCritics(Trunk):
@@ -159,10 +158,11 @@ class SoftActorCritic(Trunk):
         self.log_temperature = nn.Parameter(
             torch.full((bool(action.continuous) + len(action.branches),), math.log(temperature))
         )
-        """One for all continuous actions, where there are any, then one for each branch."""
+        """One logarithm for all continuous actions, if there are any, then one for each branch."""
         start_action_head(self.action_head, 2 * action.continuous)
         self.smooth = settings.body == RESIDUAL
-        """Whether a smooth function bounds logarithms of deviations, instead of a clamp without gradients beyond."""
+        """Whether a smooth function bounds logarithms of deviations, instead of a clamp, which has no gradient outside
+        its bounds."""
         # mirrored weights belong to the layers that they were made with: above others they would give random values
         self.zeroed_heads = not self.smooth
         if self.smooth:

@@ -10,7 +10,7 @@ from palaestra.core.plugins import nearest, registry
 from palaestra.core.settings import Settings
 
 RESIDUAL = "residual"
-"""The body of ours beside plain layers."""
+"""The built-in body other than plain layers."""
 Encoder = Literal["fully_connected", "match3", "simple", "nature_cnn", "resnet"]
 """Encoders of ML-Agents."""
 
@@ -48,13 +48,11 @@ class NetworkSettings(Settings):
     """Encoder of visual observations; a class of your own as `package.module:Class`, or the name of a plug-in."""
     center_images: bool = False
     """Subtract each channel's mean from an image. Helps a lot with small objects on a uniform background, such as
-    Pong's ball.
-    """
+    Pong's ball."""
     body: str | None = None
     """`residual`: normalized blocks with shortcuts, num_layers of them (trainer sac); or hidden layers of your own:
     `package.module:Class`, or the name of a plug-in. null: plain layers; only plain layers support
-    goal_conditioning_type.
-    """
+    goal_conditioning_type."""
     memory: MemorySettings | None = None
     """Recurrent memory; null: none."""
     critic_only: tuple[str, ...] | None = None
@@ -64,13 +62,11 @@ class NetworkSettings(Settings):
     goal_conditioning_type: Literal["hyper", "none"] = "hyper"
     """Use of goal signals: `hyper` makes the layers' weights from them, `none` treats them as other observations."""
     bfloat16: bool | None = None
-    """Compute gradients in bfloat16, with weights in float32; null: on processors with units for it, for nature_cnn
-    and resnet, but not with MA-POCA.
-    """
+    """Compute gradients in bfloat16, with weights in float32; null: on processors with bfloat16 units, for nature_cnn
+    and resnet, but not with MA-POCA."""
     compile: bool = False
-    """Compile the network with torch.compile before it learns, which takes a minute or more. No CPU that we
-    measured was faster with it.
-    """
+    """Compile the network with torch.compile before it learns, which takes a minute or more. No CPU in our measurements
+    was faster with it."""
     deterministic: bool = False
     """Act by the most likely action instead of a drawn one, in training too."""
 

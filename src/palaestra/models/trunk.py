@@ -40,9 +40,10 @@ class Trunk(nn.Module):
 
     goal_columns: Tensor
     apart: bool
-    """Whether bodies are modules of their own, not stacked in one: conditioned on goals, or a user's."""
+    """Whether bodies are separate modules, not stacked in one: bodies conditioned on goals, or a user's."""
     greedy: bool = False
-    """Whether its outputs for branches are action values, not logits: a model file then always takes the best."""
+    """Whether the network's outputs for branches are action values, not logits: a model file then always takes the best
+    choice."""
     reward_heads: tuple[str, ...] = ("value_head.",)
     """Prefixes of the names of tensors whose shapes follow from the reward signals."""
     zeroed_heads: bool = False
@@ -60,7 +61,7 @@ class Trunk(nn.Module):
         self.entities = tuple(i for i, obs in enumerate(spec.obs) if obs.is_entities)
         self.centered = settings.center_images
         self.measured = self.vectors
-        """Observations that `learn_statistics` takes."""
+        """Observations whose running statistics `learn_statistics` updates."""
         width = sum(spec.obs[i].shape[0] for i in self.vectors)
         self.normalizer = Normalizer(width) if settings.normalize and width else None
         self.encoders = nn.ModuleList(
@@ -95,7 +96,7 @@ class Trunk(nn.Module):
             self.body = kind(networks, inputs, hidden, settings.num_layers)
         self.memory = LSTMLayer(networks, hidden, settings.memory.memory_size) if settings.memory else None
         self.width = hidden if self.memory is None else self.memory.outputs
-        """Numbers in a row of features."""
+        """Number of features in a row."""
 
     @property
     def encoded(self) -> bool:

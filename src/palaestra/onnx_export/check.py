@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-4
 DECISIONS = 20
 PART = 250
-"""Rows at a time: a thousand large images would take hundreds of megabytes."""
+"""Rows that are checked at a time: a thousand large images would take hundreds of megabytes."""
 
 Answer = dict[str, np.ndarray]
 

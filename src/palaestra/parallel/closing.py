@@ -14,11 +14,11 @@ from typing import Protocol
 from palaestra.core.errors import PalaestraError, exception_summary
 
 PATIENCE = 20.0
-"""Seconds that something has to close; job systems kill a process some 30 s after SIGTERM."""
+"""Seconds in which an object must close; job systems kill a process some 30 s after SIGTERM."""
 PAUSE = 1.0
-"""Seconds between attempts to interrupt what does not close."""
+"""Seconds between attempts to interrupt a call that does not close."""
 ATTEMPTS = 3
-"""Attempts to interrupt it, after which the process is ended if it can be."""
+"""Attempts to interrupt the call, after which the process is ended if possible."""
 
 Leave = Callable[[], object]
 """Ends the process at once."""

@@ -30,11 +30,11 @@ class RankGroup:
     local_size: int = 1
     """Number of ranks on this machine."""
     local_number: int = 0
-    """This rank's number among these."""
+    """This rank's number among the ranks on this machine."""
     waited: float = 0.0
     """Seconds that this process has spent in calls in which all ranks take part, waiting and exchanging."""
     place: Place = Place(0, 1, "", 0.0, False, "")
-    """Its place among them."""
+    """This rank's place among all ranks."""
     job: Any = None
     """The store of all ranks, which torchrun keeps when it starts them again; None in a group of one."""
     store: Any = None
@@ -120,4 +120,4 @@ def mean_and_deviation(values: Tensor, group: RankGroup) -> tuple[Tensor, Tensor
 
 
 ALONE = RankGroup()
-"""The group of one process."""
+"""The group of a single process."""

@@ -16,9 +16,9 @@ from palaestra.core.errors import RankLost
 PAUSE = 0.02
 """Seconds between two looks into the store."""
 BEGUN = "palaestra/begun"
-"""First part of the key of a run that has begun; its value is the group that began it."""
+"""Begin of the key of a run that has started; its value is the number of the group that started it."""
 LEFT = "left"
-"""Key of the number of a rank that has ended, and why."""
+"""Key of the number of a rank that has ended, and of the reason."""
 BEAT = 0.5
 """Seconds between two signs of life of a rank."""
 SILENCE = 5.0

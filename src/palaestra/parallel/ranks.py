@@ -22,7 +22,7 @@ VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Environment variables that torchrun sets for each rank."""
 
 _joined: SeveralRanks | None = None
-"""The group of this process, within the block that has joined it: torch.distributed knows one in a process."""
+"""The group of this process, inside the block that joined it: torch.distributed allows one group in a process."""
 
 
 def asked() -> bool:

@@ -22,7 +22,7 @@ from palaestra.parallel.shared_sums import SharedSums
 T = TypeVar("T")
 MOST_PAIRED = 16
 MOST_NUMBERS = 1 << 20
-"""Most ranks, and most numbers, that are summed in pairs."""
+"""Most ranks, and most numbers, for sums in pairs."""
 SHARED_TYPES = (torch.float32, torch.float64, torch.int64)
 """Types of numbers that are summed in shared memory."""
 
@@ -41,7 +41,7 @@ class SeveralRanks(RankGroup):
         self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", place.size))
         self.local_number = int(os.environ.get("LOCAL_RANK", place.number))
         self.sums: SharedSums | None = None
-        """Sums in shared memory, for ranks that are all on this machine."""
+        """Sums in shared memory, if all ranks are on this machine."""
         self.job = job
         self._on_gpu: Any = None  # process group for tensors on a GPU; None: the default one
         self._calls = 0  # collective calls so far: a rank with fewer of them is the one that others wait for

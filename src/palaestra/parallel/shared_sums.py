@@ -22,15 +22,16 @@ from torch import Tensor
 from palaestra.parallel.shared_memory import RAM_DISK, SharedBlock
 
 CHUNK = 1 << 18
-"""Bytes that a rank passes on at once: the caches hold them."""
+"""Bytes that a rank passes on at once: so few that they stay in the caches."""
 LINE = 64
-"""Bytes of a cache line: each rank's counter has one of its own."""
+"""Bytes of a cache line: each rank's counter has a cache line of its own."""
 SPIN_SECONDS, NAP_SECONDS, LOOK_SECONDS = 0.002, 0.0001, 0.2
-"""How long a rank waits without sleeping, how long it sleeps then, how often it looks whether others are alive."""
+"""Seconds that a rank waits without sleeping, seconds of each sleep after that, and seconds between two checks whether
+the other ranks are alive."""
 GONE = 0
-"""Process of a rank that has left; what it wrote before is still there."""
+"""Process id of a rank that has left; its earlier writes are still there."""
 ORDERED = platform.machine().lower() in ("x86_64", "amd64") and sys.platform != "win32"
-"""Whether other processors see this one's writes in their order, on which the counters depend."""
+"""Whether other processors see this processor's writes in their order, on which the counters depend."""
 
 
 class SharedSums:

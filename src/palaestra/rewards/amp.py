@@ -26,7 +26,7 @@ VERDICT_GAIN = 0.2
 BOUND = 10.0
 """Bound of the scaled numbers, in deviations of the clips."""
 KEPT_SHARE = 8
-"""One in this many pairs is kept: if all were kept, 100,000 pairs would cover only the last few updates."""
+"""One in this many pairs is kept: if all were kept, 100,000 pairs would only cover the last few updates."""
 
 
 class AMP:

@@ -24,7 +24,7 @@ class RewardSignal(Protocol):
     Settings: ClassVar[type[RewardSettings]]
     """Class of the settings under its name in the YAML; it inherits from `SignalSettings`."""
     ignores_ends: bool
-    """Whether the state after a terminated episode has a value, as for novelty, which continues across episodes."""
+    """Whether the state after a terminated episode has a value, as for novelty, which does not end with an episode."""
 
     def __init__(self, settings: Any, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
         """`settings` are an instance of `Settings`; all random numbers come from the seed.

@@ -13,7 +13,7 @@ from palaestra.core.specs import BehaviorSpec, ObsSpec, named, shape_text
 _ENTRY = re.compile(r"(.+)\[([^\[\]]*)\]", re.DOTALL)
 _PART = re.compile(r"(\d+)|(\d*):(\d*)")
 Span = tuple[int, int | None]
-"""First number, and the one after the last; None: up to the end."""
+"""Index of the first number, and of the one after the last; None: up to the end."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class ChosenSensor:
     """Some numbers of a vector observation."""
 
     index: int
-    """Place of the observation in the spec."""
+    """Index of the observation in the spec."""
     name: str
     size: int
     """How many numbers the observation has."""

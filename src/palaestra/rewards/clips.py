@@ -22,15 +22,15 @@ from palaestra.rewards.demonstrations import demo_files, open_demonstrations
 
 CLIPS = "reward_signals.amp.clips"
 STILL = 1e-6
-"""Largest range of a number that counts as constant, as a share of its size."""
+"""Largest range of a number that counts as constant, as a share of the number's size."""
 LEAST_DEVIATION = 0.01
-"""Smallest deviation that a number is scaled by, as a share of the median of all: one that hardly moves would give a
-policy away whatever it does.
-"""
+"""Smallest deviation that a number is divided by, as a share of the median deviation of all numbers: otherwise a number
+that hardly moves would show the discriminator every policy."""
 RATE_ERROR = 0.05
-"""Largest difference between a decision and the nearest whole number of rows of a clip, as a share of it."""
+"""Largest difference between a decision and the nearest whole number of a clip's rows, as a share of the decision's
+length."""
 LISTED = 4
-"""Files that are named at the start; of more only how many."""
+"""Most files that are named at the start; if there are more, only their number is shown."""
 Chosen = tuple[ChosenSensor, ...]
 
 
@@ -44,7 +44,7 @@ class Clips:
     mean: Tensor  # (k,) of the states
     deviation: Tensor  # (k,)
     remark: str
-    """Number of pairs and episodes that were read, and their files."""
+    """Number of pairs and episodes that were read, and the names of their files."""
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:

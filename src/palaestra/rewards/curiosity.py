@@ -21,7 +21,7 @@ from palaestra.rewards.signal_optimizer import SignalOptimizer, flat, of_signal
 HIDDEN = 256
 """Width of the hidden layer of the forward and the inverse model."""
 FORWARD_SHARE, LOSS_SCALE = 0.2, 10.0
-"""beta of eq. 7, and the factor on both losses: those of the paper, and of ML-Agents."""
+"""beta of eq. 7, and the factor on both losses, as in the paper and in ML-Agents."""
 
 
 class CuriosityModel(nn.Module):

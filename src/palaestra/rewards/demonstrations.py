@@ -25,9 +25,10 @@ from palaestra.rewards.expert_decisions import Decisions, FileWriter, MemoryWrit
 HELD_AT_MOST = 64 << 20
 """Largest size, in bytes, of decisions held in memory; larger ones are put on disk."""
 LEFT_ON_DISK = 256 << 20
-"""Bytes of a disk that decisions leave free: checkpoints and logs go there too."""
+"""Bytes of a disk that stay free beside stored decisions: checkpoints and logs go there too."""
 BESIDE = 24
-"""Bytes of memory that each decision on disk still takes: its place in the drawing order, and flags of episode ends."""
+"""Bytes of memory for each decision that is stored on disk: its place in the drawing order, and flags of episode
+ends."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Demonstrations:
     last: Tensor  # (N,) bool: the next decision is of another episode
     ended: Tensor  # (N,) bool: the episode ended with it; False at the last of an episode whose recording stopped
     warnings: tuple[str, ...] = ()
-    """Remarks on files that were read all the same, such as lost records: a line each, with the file."""
+    """Remarks on files that could be read in spite of flaws, such as lost records: a line for each, with the file."""
 
     def __len__(self) -> int:
         return len(self.ended)

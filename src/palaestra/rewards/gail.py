@@ -28,7 +28,7 @@ VERDICT_GAIN, CODE_GAIN = 0.2, 0.1
 PENALTY = 10.0
 """Weight of the penalty on D's slope. Gulrajani et al. 2017."""
 MOST_NATS, BETA_STEP = 0.5, 5e-4
-"""Information that the bottleneck may let through, in nats, and the step of its weight beta: those of ML-Agents."""
+"""Most information that the bottleneck lets through, in nats, and the step size of its weight beta, as in ML-Agents."""
 MOST = -math.log(1e-7)
 """Largest reward: with D = 1 it would be infinite."""
 
@@ -54,7 +54,7 @@ class GAIL:
         self._group = group
         self.rng = torch.Generator(device).manual_seed(group.own_seed(seed + 1))
         self.beta = torch.zeros((), device=device)
-        """Weight of the bottleneck's divergence."""
+        """Weight beta of the bottleneck's divergence."""
 
     def reward(self, batch: Transitions) -> Tensor:
         """Returns -ln(1 - D), (N,)."""

@@ -46,7 +46,7 @@ class PriorData:
         self._scale = scale
         self._replays: list[Replay] = []
         self._read: list[str] = []
-        """Sources that the user has not been told of."""
+        """Sources that have not been reported to the user."""
         for source in settings.sources:
             self._record(source)
 

@@ -12,7 +12,7 @@ from palaestra.data.rollout import Rollout
 from palaestra.parallel.rank_group import ALONE, RankGroup
 
 LEAST_SPREAD = 0.01
-"""Smallest standard deviation, as a share of the returns' root mean square, that is used."""
+"""Smallest standard deviation that is used, as a share of the returns' root mean square."""
 
 
 class ReturnScale:

@@ -35,7 +35,7 @@ DemoPath = Annotated[str | tuple[str, ...], BeforeValidator(must_be_paths)]
 MaybeDemoPath = Annotated[
     str | tuple[str, ...] | None, BeforeValidator(lambda it: it if it is None else must_be_paths(it))
 ]
-"""The same, or None. In `DemoPath | None` lists would not be read as tuples."""
+"""A `DemoPath`, or None. In `DemoPath | None` lists would not be read as tuples."""
 
 
 class SignalFields(BaseModel):
@@ -87,7 +87,7 @@ class RNDSettings(EncodingSize, SignalFields, Settings):
     """Reward for observations that were rarely made before. Burda et al. 2018, https://arxiv.org/abs/1810.12894."""
 
     network_settings: NetworkSettings = NetworkSettings()
-    """Layers of both the random and the trained network."""
+    """Layers of the random network and of the trained network."""
     learning_rate: float = Field(default=1e-4, ge=0)
     """Adam's step size."""
 
@@ -112,8 +112,7 @@ class PriorDataSettings(Settings):
 
     demo_path: MaybeDemoPath = None
     """Demonstration files with rewards, a folder of them, `minari:ID`, or several of these: a list, or with commas
-    between.
-    """
+    between."""
     minari: str | None = None
     """A dataset of Minari: the same as `demo_path: minari:ID`."""
     run: str | None = Field(default=None, min_length=1)
@@ -140,17 +139,15 @@ class AMPSettings(SignalFields, Settings):
     """Reward for motion like the clips'. Peng et al. 2021, https://arxiv.org/abs/2104.02180."""
 
     network_settings: NetworkSettings = NetworkSettings(hidden_units=256)
-    """The discriminator. Its inputs are scaled by mean and deviation of the clips, never by `normalize`."""
+    """The discriminator. Its inputs are scaled by the clips' mean and deviation, never by `normalize`."""
     learning_rate: float = Field(default=1e-4, ge=0)
     """Adam's step size."""
     clips: Annotated[str | tuple[str, ...], BeforeValidator(must_be_clips)]
     """Motions to learn: `.demo`, `.npz` or `.csv` files, folders of them, `minari:ID`; several: a list, or with commas
-    between.
-    """
+    between."""
     observations: tuple[str, ...] | None = None
     """Observations that are compared: names of vector sensors (`*` and `?` as in file patterns), each with optional
-    ranges of its numbers, such as `Body[63:126]` or `Body[0, 4:7]`; null: all vector sensors except goals.
-    """
+    ranges of its numbers, such as `Body[63:126]` or `Body[0, 4:7]`; null: all vector sensors except goals."""
     decision_seconds: float | None = Field(default=None, gt=0)
     """Seconds between two decisions, by which clips with a column `time` are read; null: row after row."""
     gradient_penalty: float = Field(default=10.0, ge=0)
@@ -197,7 +194,7 @@ REWARDS: dict[str, type[RewardSettings]] = {
     "rnd": RNDSettings,
     "amp": AMPSettings,
 }
-"""Class of each signal's settings, by its name in the YAML."""
+"""Settings class of each signal, by the signal's name in the YAML."""
 
 MEMBERS = ("Settings", "ignores_ends", "reward", "learn", "learn_statistics", "state_dict", "load_state_dict")
 

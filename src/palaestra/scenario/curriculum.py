@@ -9,7 +9,7 @@ from typing import Any
 from palaestra.scenario.settings import ELO, CompletionCriteriaSettings, CurriculumSettings, LessonSettings
 
 SMOOTHING = 0.25
-"""Weight of the last value of a smoothed measure."""
+"""Weight of the last value in a smoothed measure."""
 PROGRESS, REWARD = "progress", "reward"
 MEASURES = (REWARD, PROGRESS, ELO)
 """Measures that are not tags of metrics."""

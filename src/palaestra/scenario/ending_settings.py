@@ -55,8 +55,7 @@ class KeepBestSettings(Settings):
     """Metric of a summary to compare by; null: the mean reward of `episodes` separate evaluation episodes."""
     every: int | None = Field(default=None, gt=0)
     """Decisions between two measurements, each of which waits for the next summary; null: checkpoint_interval, or a
-    tenth of max_steps if that is less. The final policy is measured in any case.
-    """
+    tenth of max_steps if that is less. The final policy is measured in any case."""
     episodes: int = Field(default=100, gt=0)
     """Episodes of an evaluation, in an environment of its own with the last lesson of each curriculum."""
     deterministic: bool = False

@@ -17,9 +17,8 @@ LEARNING = -1
 FIRST_FIXED = -2
 EXPLOITER = 2**40
 NEWEST = EXPLOITER + 1
-"""Numbers of a behavior's exploiter, and of its learning policy in the exploiter's episodes, which it does not learn
-from.
-"""
+"""Numbers of a behavior's exploiter, and of its learning policy in the exploiter's episodes, from which the policy does
+not learn."""
 
 
 def fixed(number: int) -> int | None:

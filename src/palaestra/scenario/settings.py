@@ -95,7 +95,7 @@ class SamplerSettings(Settings):
 
 
 ELO = "Elo"
-"""Measure for the rating of a behavior in self-play."""
+"""Name of the measure that is the rating of a behavior in self-play."""
 
 
 class CompletionCriteriaSettings(Settings):
@@ -218,18 +218,16 @@ class ExploiterSettings(Settings):
 
     share: float = Field(default=0.25, gt=0, lt=1)
     """Share of the episodes that it plays; the policy does not learn from them; usually 0.1 to 0.4. Exploiters of
-    several behaviors together play 0.9 at most.
-    """
+    several behaviors together play 0.9 at most."""
     win_rate: float = Field(default=0.7, gt=0, le=1)
     """Win rate against the newest policy at which a copy of the exploiter joins the pool and the exploiter starts
-    again, after save_steps at the earliest; usually 0.6 to 0.8.
-    """
+    again, after save_steps at the earliest; usually 0.6 to 0.8."""
     max_steps: int = Field(default=200000, gt=0)
     """Decisions of the exploiter after which its copy joins at any win rate; usually 2 to 10 times save_steps."""
 
 
 UNIFORM, PRIORITIZED = "uniform", "prioritized"
-"""Words of `opponents` for how copies are drawn; all others name brains."""
+"""Words in `opponents` for how copies are drawn; all other words name brains."""
 
 
 class SelfPlaySettings(Settings):
@@ -254,8 +252,7 @@ class SelfPlaySettings(Settings):
     opponents: str | tuple[str, ...] = ()
     """How copies are drawn from the pool, `uniform` or `prioritized` by win rates, and opponents that never learn:
     random, heuristic, FILE.onnx, model:RUN or package.module:Class. A word, or a list such as `[prioritized, random]`,
-    for which play_against_opponents_ratio must be less than 1.
-    """
+    for which play_against_opponents_ratio must be less than 1."""
     play_against_opponents_ratio: float = Field(default=1.0, ge=0, le=1)
     """Probability that the opponent is a brain of `opponents`, if there are any, rather than a copy of the policy."""
 

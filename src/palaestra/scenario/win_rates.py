@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from palaestra.scenario.settings import PrioritySettings
 
 ENOUGH = 10
-"""Games from which a win rate is reported."""
+"""Number of games from which a win rate is reported."""
 PRIOR_GAMES = 2.0
-"""Games that the prior counts as."""
+"""Number of games that the assumed win rate counts as."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,9 @@ class SdkEnv:
         self._ticks = np.zeros(areas, np.int64)
         self._areas = game.make_areas(areas, 0, **options)
         self.tick_seconds = STEP_SECONDS
-        """Game seconds of the last tick, as an estimate for the next, whose length is not known before it ends."""
+        """Game seconds of the last tick, as an estimate for the next tick, whose length is only known when it ends."""
         self._unused_seed: int | None = 0
-        """Seed of the areas while they have not been stepped; None after that."""
+        """Seed of the areas until their first step; None after it."""
 
     @property
     def behaviors(self) -> Mapping[str, BehaviorSpec]:

@@ -30,9 +30,9 @@ class Trainer(Protocol):
     """
 
     Settings: ClassVar[type[Settings]]
-    """Its `hyperparameters`. Two class variables of a trainer tell a run which warnings apply: `off_policy = True` if
-    it learns from a replay, `adds_group_rewards = True` if a group's reward is added to each agent's reward.
-    """
+    """Class of the trainer's `hyperparameters`. Two class variables of a trainer decide which warnings a run shows:
+    `off_policy = True` if it learns from a replay, `adds_group_rewards = True` if a group's reward is added to each
+    agent's reward."""
 
     network: Trunk
     """The acting network and all other learned weights; model files and `--initialize-from` use it."""
@@ -41,7 +41,7 @@ class Trainer(Protocol):
     rollout_size: int
     """Decisions that a rollout has when `update` is due."""
     needs: RolloutNeeds
-    """Additional parts that its rollouts must have."""
+    """Additional parts that the trainer's rollouts must have."""
 
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
         """Places everything on a device; random numbers come from the seed. Raises ConfigError (`refuse`).

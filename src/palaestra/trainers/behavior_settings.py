@@ -52,20 +52,17 @@ class BehaviorSettings(Settings):
 
     trainer_type: str = "ppo"
     """The algorithm: ppo, sac, poca, bc, your own class as `package.module:Class`, or the name of a plug-in; required
-    in a block with hyperparameters.
-    """
+    in a block with hyperparameters."""
     hyperparameters: PPOSettings | SACSettings | POCASettings | BCSettings | SerializeAsAny[Settings] = PPOSettings()
     """The algorithm's own settings, which depend on trainer_type."""
     checkpoint_interval: int = Field(default=500000, gt=0)
     """Decisions between checkpoints. If saving would take more than a tenth of the time, only one a minute is saved,
-    and the others are left out.
-    """
+    and the others are left out."""
     network_settings: NetworkSettings = NetworkSettings()
     """Architecture of the policy's network and of the critic's network."""
     reward_signals: dict[str, SerializeAsAny[RewardSettings]] = Field(default={"extrinsic": ExtrinsicSettings()})
     """Rewards that agents learn from: extrinsic, curiosity, gail, rnd, amp, your own class as `package.module:Class`,
-    or a plug-in's name.
-    """
+    or a plug-in's name."""
     init_path: str | None = None
     """A run's folder, a checkpoint or a `checkpoint.pt` of ML-Agents to start from; null: a fresh policy."""
     keep_checkpoints: int = 5
@@ -76,8 +73,7 @@ class BehaviorSettings(Settings):
     """Decisions until training ends."""
     time_horizon: int = Field(default=64, gt=0)
     """Longest sequence of decisions of one agent; later rewards are replaced by the critic's value (ppo and poca; sac
-    and bc do not use it).
-    """
+    and bc do not use it)."""
     summary_freq: int = Field(default=50000, gt=0)
     """Decisions between summaries."""
     stop_when: StopSettings | None = None
@@ -92,8 +88,7 @@ class BehaviorSettings(Settings):
     """Imitate demonstrations; null: no."""
     mirror: Annotated[MirrorSettings | None, BeforeValidator(mirror_tree)] = None
     """Learn from the mirror image of each decision as well, with ppo and sac: a mirror, a file with a mirror, or the
-    name of a shipped mirror, such as Crawler; null: no mirror.
-    """
+    name of a shipped mirror, such as Crawler; null: no mirror."""
 
     @model_validator(mode="before")
     @classmethod

@@ -78,7 +78,8 @@ class GroupValues:
         if (batches.table.members >= len(batches.table.group_step)).any():
             obs = tuple(map(torch.cat, zip(obs, rollout.last_obs, strict=True)))
         self.inputs = network.prepare(obs)
-        """Prepared observations that are there at decisions: all before them, (V, ...), or their own, (N, ...)."""
+        """Prepared observations at decisions: all observations before the decisions, (V, ...), or the agents' own, (N,
+        ...)."""
         done = Action(
             torch.cat([rollout.completed(rollout.sample.continuous), last.continuous]),
             torch.cat([rollout.completed(rollout.sample.discrete), last.discrete]),

@@ -24,7 +24,7 @@ from palaestra.trainers.settings import POCASettings
 from palaestra.trainers.trainer_setup import actor_critic_of, initialized
 
 BASELINE_SHARE = 0.5
-"""Weight of the baseline's loss, as a share of the value loss's. ML-Agents'."""
+"""Weight of the baseline's loss, as a share of the value loss's weight, as in ML-Agents."""
 
 
 class POCA(PPO):

@@ -314,7 +314,7 @@ def gradient_kind(trainer: SAC, bfloat16: bool) -> type[SoftGradient | JointGrad
 
 
 _admitted: WeakSet[Replay] = WeakSet()
-"""Replays of this process, whose memory is allocated but fills up later."""
+"""Replays of this process: their memory is reserved, but only used as they fill."""
 
 
 def check_room(replay: Replay) -> None:

@@ -25,9 +25,9 @@ from palaestra.trainers.update_metrics import GRADIENT_NORM, explained_tag
 
 POLICY_LOSS = "Losses/Policy Loss"
 HEAT_MEMORY = 0.99
-"""beta2 of Adam for temperatures. Their gradient is proportional to them; as they fall, Adam's usual average over 1,000
-steps still remembers larger gradients, and none would fall faster than by 0.05 % a step, whatever the learning rate.
-"""
+"""beta2 of Adam for temperatures. Their gradient is proportional to the temperatures; when they fall, Adam's usual
+average over 1,000 steps still contains larger gradients, and no temperature would fall faster than by 0.05 % a step,
+whatever the learning rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class SoftGradient:
         # the policy's loss goes through the critics, but moves the actor alone: one backward pass does for all losses
         self._held_critics = held(network.critics)
         self.deciding = actor
-        """Parameters of the actor, for other optimizers."""
+        """Parameters of the actor, for custom optimizers."""
         self._critics = critics
         self._targets = targets
         self._parameters = [*actor, *critics, network.log_temperature]

@@ -17,13 +17,12 @@ LAST_LEARNING_RATE, LAST_EPSILON, LAST_BETA = 1e-10, 0.1, 1e-5
 
 Schedule = Literal["constant", "linear"]
 MOST = 10**15
-"""Decisions: more is a slip of the pen."""
+"""Most decisions: a larger number is taken for a typing error."""
 PASSES = 3
-"""Passes over demonstrations of cloning beside a trainer, unless the settings say otherwise."""
+"""Passes over demonstrations if a trainer clones as well, unless the settings say otherwise."""
 STEPS_BESIDE = 4
-"""Gradient steps of cloning beside each gradient step of SAC, unless the settings say otherwise: they clone as well as
-whole passes do, whose cost grows with the demonstrations.
-"""
+"""Gradient steps of cloning for each gradient step of SAC, unless the settings say otherwise: they clone as well as
+whole passes, whose cost grows with the demonstrations."""
 
 
 class OnPolicyFields(BaseModel):
@@ -35,8 +34,7 @@ class OnPolicyFields(BaseModel):
     """Minibatch size: decisions in one gradient step."""
     buffer_size: int = Field(default=10240, gt=0, le=MOST)
     """Rollout size: decisions collected before each update; more if these are few for each agent and `num_areas` is not
-    set.
-    """
+    set."""
     learning_rate: float = Field(default=3e-4, ge=0)
     """Adam's step size."""
     beta: float = Field(default=5e-3, ge=0)
@@ -63,8 +61,7 @@ class OnPolicyFields(BaseModel):
     """One policy ratio for the whole action. ML-Agents has one for each component of an action instead."""
     initial_deviation: float = Field(default=1.0, gt=0, le=100)
     """Standard deviation of continuous actions at the start, before they are clipped to -3..3 and divided by 3: 3 tries
-    the whole range.
-    """
+    the whole range."""
 
     @model_validator(mode="before")
     @classmethod
@@ -91,8 +88,7 @@ class POCASettings(OnPolicyFields, Settings):
 
     individual_values: bool = False
     """Bootstrap each agent's return with the agent's own value, estimated from its observation and the number of agents
-    left, instead of the group's value.
-    """
+    left, instead of the group's value."""
 
 
 class SACSettings(Settings):
@@ -116,8 +112,7 @@ class SACSettings(Settings):
     """Decisions for each gradient step: the inverse of the update-to-data ratio."""
     save_replay_buffer: bool | None = None
     """Keep the replay in checkpoints; null: where it takes at most 1 GiB. Without it a resumed run first collects new
-    decisions.
-    """
+    decisions."""
     init_entcoef: float = Field(default=1.0, gt=0)
     """Initial entropy coefficient (temperature alpha)."""
     reward_signal_steps_per_update: float = Field(default=1.0, gt=0, le=MOST)
@@ -126,8 +121,7 @@ class SACSettings(Settings):
     """How the step size falls until max_steps; `linear` ends near zero, `cosine` at half of it."""
     critic_bins: int | None = Field(default=None, ge=2, le=1001)
     """Critics predict a distribution over this many values from -5 to 5 instead of one value. Returns must lie in that
-    range: reward_signals.extrinsic.normalize scales rewards. null: one value.
-    """
+    range: reward_signals.extrinsic.normalize scales rewards. null: one value."""
     critic_hidden_units: int | None = Field(default=None, gt=0, le=65536)
     """Width of the critics' hidden layers; null: network_settings.hidden_units."""
     critic_num_layers: int | None = Field(default=None, gt=0, le=1024)
@@ -136,16 +130,13 @@ class SACSettings(Settings):
     """Gradient steps of the critics for each gradient step of the policy and the temperatures."""
     target_deviation: float | None = Field(default=None, gt=0, le=1)
     """Standard deviation of continuous actions, within -1..1, whose entropy is the target of the temperature; null: a
-    target entropy of -1 for each number, which is a deviation of 0.09.
-    """
+    target entropy of -1 for each number, which is a deviation of 0.09."""
     noise_hold: int = Field(default=1, gt=0, le=10000)
     """Largest number of decisions for which an agent keeps the same noise in its continuous actions; the number is
-    drawn each time, mostly 1, seldom many (a zeta law). 1: new noise for each decision.
-    """
+    drawn each time, mostly 1, seldom many (a zeta law). 1: new noise for each decision."""
     n_step: int = Field(default=1, gt=0, le=1000)
     """Decisions of an episode whose rewards are summed before the target critics value what follows; with 3 to 10, rare
-    rewards spread to earlier decisions sooner.
-    """
+    rewards spread to earlier decisions sooner."""
     backup_entropy: bool = True
     """Count the entropy of later decisions in the critics' targets. It can outweigh rare rewards."""
     prior_data: PriorDataSettings | None = None
@@ -174,18 +165,15 @@ class BCSettings(Settings):
     """How the step size falls until max_steps; `linear` ends near zero."""
     demo_path: MaybeDemoPath = None
     """Demonstrations to learn from: a file, a folder of them, `minari:ID`, or several of these: a list, or with commas
-    between.
-    """
+    between."""
     teacher: str | None = None
     """The teacher, in place of files: `heuristic`, `FILE.onnx`, `model:RUN`, `package.module:Class`, or any other brain
-    of `palaestra run`.
-    """
+    of `palaestra run`."""
     teacher_behavior: str | None = None
     """The behavior whose agents the teacher plays (ML-Agents' old brain_to_imitate); null: the student's own."""
     teacher_plays: bool = True
     """Whether the teacher acts, if it plays the student's own behavior. If not, the student acts, and learns the
-    teacher's actions.
-    """
+    teacher's actions."""
 
     @model_validator(mode="before")
     @classmethod
@@ -238,7 +226,7 @@ class BehavioralCloningSettings(Settings):
 
 
 TRAINERS: dict[str, type[Settings]] = {"ppo": PPOSettings, "sac": SACSettings, "poca": POCASettings, "bc": BCSettings}
-"""The class of each trainer's hyperparameters, by its name in the YAML."""
+"""Hyperparameters class of each trainer, by the trainer's name in the YAML."""
 
 
 def changed(hyper: Any, values: Mapping[str, float]) -> Any:

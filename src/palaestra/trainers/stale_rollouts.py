@@ -22,7 +22,7 @@ from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.trunk import Inputs
 
 MOST_WEIGHT = 1.0
-"""Largest weight of a decision: Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, section 4.1."""
+"""Largest importance weight of a decision: Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, section 4.1."""
 WEIGHT = "Policy/Importance Weight"
 
 

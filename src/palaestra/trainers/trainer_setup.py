@@ -81,7 +81,7 @@ def seeded_generator(device: torch.device | str, seed: int, group: RankGroup) ->
 
 
 ADDED = ("behavioral_cloning", "gradient")
-"""Parts that settings may have added since a checkpoint: cloning, and the count of steps of a joint gradient."""
+"""Parts that settings may have added since a checkpoint: cloning, and the step count of a joint gradient."""
 
 
 class Parts:
@@ -163,9 +163,8 @@ def replaces(trainer: object, base: type, *names: str) -> bool:
 
 
 Check = Callable[..., str]
-"""Returns what was expected in place of a result; '' where nothing is wrong. The result comes first, then the method's
-arguments.
-"""
+"""Returns what was expected in place of a result; '' if the result is right. Arguments: the result, then the method's
+arguments."""
 FINITE = "finite numbers"
 
 

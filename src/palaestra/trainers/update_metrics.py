@@ -16,9 +16,9 @@ KL, CLIP_FRACTION = "Policy/KL Divergence", "Policy/Clip Fraction"
 GRADIENT_NORM = "Policy/Gradient Norm"
 AT_BOUNDS = "Policy/Actions At Bounds"
 EXPLAINED = "Explained Variance"
-"""Follows a signal's title: `Policy/Extrinsic Explained Variance`."""
+"""End of a tag, after a signal's title: `Policy/Extrinsic Explained Variance`."""
 NEAR_A_BOUND = 0.99
-"""Size at which a continuous action counts as at its bound, which is 1."""
+"""Size from which on a continuous action counts as at its bound, which is 1."""
 
 
 def policy_change(log_ratios: Sequence[Tensor], clip_range: float) -> dict[str, Tensor]:

@@ -31,7 +31,7 @@ from palaestra.wire.server import Call, HungUp, Inbox, Server
 CHECK_INTERVAL = 0.25
 """Seconds between checks of the game's process while waiting for a message."""
 EXIT_SECONDS = 2.0
-"""Seconds that a game has to exit after its connection broke, or to finish its tick, after which it can quit."""
+"""Seconds that a game has to exit after its connection broke, or to finish its tick so that it can quit."""
 
 
 class UnityGame(GameBackend):

@@ -13,7 +13,7 @@ from palaestra.wire.encode import OK, goodbye
 from palaestra.wire.server import Call, Inbox, Server
 
 POLLS_PER_WAIT = 10
-"""Times that `poll_callback` is called in a wait."""
+"""How often `poll_callback` is called during a wait."""
 
 
 class RpcCommunicator(Communicator):

@@ -60,7 +60,7 @@ class InProcessBackend:
         self._samplers: dict[str, tuple[Sampler, np.random.Generator]] = {}
         self._values: dict[str, torch.Tensor] = {}
         self._refused: dict[str, str] = {}
-        """Why the environment ignores the latest value of a parameter, by name."""
+        """Why the environment ignores the latest value of a parameter, by the parameter's name."""
         self._agents = 0
 
     def reset(self, side_channel: bytes) -> StepResult:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TOKEN = "token"
 """Name of the token in an address."""
 KEY = "page.key"
-"""File of the user's own token, beside the key of signatures."""
+"""File with the user's own token, beside the key of signatures."""
 
 HEADERS = {
     "Referrer-Policy": "no-referrer",

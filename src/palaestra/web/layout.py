@@ -15,10 +15,10 @@ from palaestra.core.display import escaped_lines
 
 E = TypeVar("E", bound=Element)
 PLACES = {"Runs": "/", "Watch": "/watch", "Play": "/play", "Demonstrations": "/demos"}
-"""Address of each page, by its name in the bar."""
+"""Address of each page, by its name in the navigation bar."""
 
 LOOK = "palaestra-look"
-"""Cookie that keeps whether a person has chosen light or dark; without it the browser's own choice holds."""
+"""Cookie that stores whether a person has chosen light or dark; without it the browser's own choice applies."""
 ICON = (
     "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'><rect width='32' height='32' rx='7' "
     "fill='#4275c4'/><rect x='6' y='19' width='20' height='6' rx='1.5' fill='#fff' transform='rotate(-6 16 "
@@ -135,7 +135,8 @@ document.addEventListener('keydown', (event) => {
   event.target.click();
 });
 </script>"""
-"""Names checkboxes of tables, and sorts by keys. A table's slots could not: they are made anew with each change."""
+"""Script that labels checkboxes in tables and sorts by keys. Templates of cells cannot: cells are rebuilt with each
+change."""
 
 
 @contextmanager

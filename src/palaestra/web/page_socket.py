@@ -13,7 +13,7 @@ from palaestra.web.access import new_token, user_token
 LOOPBACK = "127.0.0.1"
 PORT = 8600
 TRIED = 50
-"""Number of ports that are tried, from the wanted one on."""
+"""Number of ports that are tried, beginning with the wanted port."""
 _NOT_OURS = {99, 49, 10049}  # EADDRNOTAVAIL on Linux, macOS and Windows
 
 

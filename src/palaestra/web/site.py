@@ -21,13 +21,13 @@ class Site:
     env: str | None = None
     """Environment that the page opens with."""
     brains: Sequence[str] = ()
-    """Brains for it, as typed after --brain."""
+    """Brains for `env`, as typed after --brain."""
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Settings of Unity games that were typed, by section."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Options of the environment that were typed."""
     trust: bool = False
-    """Whether code that folders of other users name may be run."""
+    """Whether code that other users' folders name may be run."""
 
     def brains_for(self, env: str) -> tuple[str, ...]:
         """Returns the brains for an environment, as typed; empty except for the environment of the command line."""

@@ -25,7 +25,7 @@ MAX_AVERAGED = 4
 """Most PNG channels for each channel of an observation: a grayscale image comes as three or four."""
 MANY = 8
 LARGE = 128 * 128
-"""Number of images in a message, and pixels of each, from which several threads are faster than one."""
+"""Number of images in a message, and of pixels in each, from which several threads are faster than one."""
 # by the header's color type: gray, RGB, palette, gray and alpha (dropped), RGBA
 _CHANNELS = {0: 1, 2: 3, 3: 3, 4: 1, 6: 4}
 _PIXELS = (b"IHDR", b"PLTE", b"IDAT", b"IEND")

@@ -37,7 +37,7 @@ def message_class(name: str) -> Any:
 UnityMessage = message_class("communicator_objects.UnityMessageProto")
 """A message with every field decoded."""
 ShallowMessage = message_class("palaestra.columns.Message")
-"""The same message with agents and arrays left as bytes, so that many are decoded at once (proto/columns.proto)."""
+"""A message with agents and arrays left as bytes, so that many are decoded at once (proto/columns.proto)."""
 Observation = message_class("communicator_objects.ObservationProto")
 Any_ = message_class("palaestra.any.Any")
 

@@ -20,7 +20,7 @@ from palaestra.core.errors import EnvError
 from palaestra.wire.messages import EXCHANGE
 
 MAX_CALLS = 4
-"""Number of simultaneous calls: a game has one; others come from a game that has just died, or from another program."""
+"""Most simultaneous calls: a game has one; others come from a game that has just died, or from another program."""
 PORT_ATTEMPTS = 20
 LOOPBACK = ("127.0.0.1", "::1")
 CLOSE_GRACE = 1.0

@@ -21,7 +21,7 @@ FORMAT = 16
 LONGEST_NAME = 4096
 MOST_BYTES = 1 << 30
 MOST_NUMBERS = 1 << 24
-"""Numbers of an input or a memory, which the file's size does not bound: those of a picture of 2,364 x 2,364."""
+"""Most numbers of an input or a memory, which the file's size does not bound: those of a picture of 2,364 x 2,364."""
 
 Shape = tuple[int, ...]
 
@@ -70,7 +70,7 @@ class NetworkFile:
     memories: tuple[Memory, ...]
     layers: tuple[Layer, ...]
     constants: dict[str, np.ndarray]
-    """Tensors that layers have without inputs, such as `memory_size`."""
+    """Tensors that a layer has in the file instead of as an input, such as `memory_size`."""
 
 
 def read_network(path: Path) -> NetworkFile:

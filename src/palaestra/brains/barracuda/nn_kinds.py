@@ -47,7 +47,7 @@ LAYER_NAMES = {
     204: "Unsqueeze", 205: "Gather", 206: "DepthToSpace", 207: "SpaceToDepth", 208: "Expand", 209: "Resample2D",
     212: "Tile",
 }  # fmt: skip
-"""Kinds of layers that cannot be read yet, for messages."""
+"""Names in messages of the kinds of layers that cannot be read yet."""
 
 
 def title(kind: int) -> str:

@@ -30,7 +30,7 @@ class Writer:
     pixels: Mapping[str, tuple[int, int, int]]
     """(H, W, C) of each tensor."""
     names: dict[str, str] = field(default_factory=dict)
-    """ONNX tensor of each tensor that depends on an input."""
+    """ONNX tensor for each tensor that depends on an input."""
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     """Tensors that depend on no input, (N, H, W, C)."""
     noise: bool = True

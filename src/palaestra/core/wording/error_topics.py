@@ -16,7 +16,8 @@ from typing import Any
 POINTER = "  why and what to do: palaestra help errors "
 """Begin of the line under an error that names its topic."""
 CALLER, CAUSE = "caller", "cause"
-"""Words of errors.yaml for a place whose callers have the topic, and for an error that is told by another one."""
+"""Words in errors.yaml for a place whose callers have the topic, and for an error that another error reports as its
+cause."""
 
 
 @dataclass(frozen=True, slots=True)

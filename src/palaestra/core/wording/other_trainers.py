@@ -36,7 +36,8 @@ bc with a teacher is DAgger: see the guide 'Imitation learning': dagger
 bc is nearest: it learns from demonstrations: bcq cql iql awac td3bc crr marwil decisiontransformer dt
 the guide 'Write a trainer' shows how to add one: dreamer dreamerv3 muzero alphazero mbpo planet es ars cmaes her
 """)
-"""A sentence about what comes nearest, and names without case and punctuation."""
+"""For each trainer of other libraries: a sentence about the nearest one here, and its names without case and
+punctuation."""
 
 
 def nearest_trainer(name: str) -> str:

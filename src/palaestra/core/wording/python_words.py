@@ -43,7 +43,7 @@ KEYWORDS = {flag: flag.replace("-", "_") for flag in _SAME.split()} | {
     "torch-threads": "threads",
     "train": "train_model",
 }
-"""The keyword of each flag, without its hyphens, that Python has too."""
+"""The keyword for each flag that Python has as a keyword too; flags are without hyphens."""
 _SWITCHES = """
     demo deterministic force inference keep-best load lower models-only no-graphics no-graphics-monitor no-titles
     no-play no-video policy-inputs private resume sampled train trust
@@ -56,13 +56,13 @@ WHOLE = {
     "no-titles": "titles=False",
     "no-play": "play=False",
 }
-"""Flags that are a keyword with its value."""
+"""Flags for which a message in Python has a keyword with its value."""
 _BOTH = "compare distill evaluate export plot publish pull push record run tune"
 _SHELL_ONLY = "alias config convert demo doctor envs help league schema upgrade view"
 FUNCTIONS = {"learn": "train", **{name: name for name in _BOTH.split()}}
-"""The function for each command that Python has too; other commands are of the command line alone."""
+"""The Python function for each command that has one; other commands only exist on the command line."""
 SEVERAL = ("compare", "evaluate", "plot", "record")
-"""Commands that take several runs, which are a list in Python."""
+"""Commands that take several runs; the Python function takes a list."""
 COMMANDS = (*FUNCTIONS, *_SHELL_ONLY.split())
 PHRASES = {
     "a map of keys": "a dictionary",
@@ -77,10 +77,10 @@ PHRASES = {
     "; --debug shows the whole traceback": "",
     "--groups ppo='ppo-*' sac='sac-*'": 'groups={"ppo": "ppo-*", "sac": "sac-*"}',
 }
-"""Words that only make sense on the command line or in files, and those for Python."""
+"""Phrases that only make sense on the command line or in files, and the phrases for Python."""
 
 OF_EVERY_BEHAVIOR = {path: keyword for keyword, (path, _) in MOST_CHANGED.items()} | {"keep_best": "keep_best"}
-"""The keyword for each setting of every behavior that has one, by its path in a behavior's block."""
+"""The keyword for each setting of every behavior that has a keyword, by its path in a behavior's block."""
 _BEGINS = r"(?<![\w/.=\\-])"
 _ENDS = r"""(?=[,;:.!?]*(?:[\s)'"`\]]|$))"""
 _VALUE = rf"""'[^'\n]*'|"[^"\n]*"|(?:[\w.*-]+=)?[\[{{][^\]}}\n]*[\]}}]|\.\.\.|[^\s'"`()]+?{_ENDS}"""

@@ -18,13 +18,13 @@ class ModelScore:
     in Unity."""
 
     model: str
-    """File among the examples of ML-Agents, such as 3DBall.onnx."""
+    """Model file from the examples of ML-Agents, such as 3DBall.onnx."""
     score: float
-    """Mean of the quantity `of`."""
+    """Mean of the number that `of` names."""
     error: float | None
-    """Standard error of the mean; None if it was not noted."""
+    """Standard error of the mean; None if it is not known."""
     episodes: int | None
-    """Episodes of the mean; None if their number was not noted."""
+    """Episodes of the mean; None if their number is not known."""
     stated: float | None
     """Figure in Unity's documentation; None if there is none."""
     of: str = "reward of an episode"
@@ -35,20 +35,21 @@ class Learned:
     """Result of a training in Palaestra's environment with ML-Agents' own settings file for the example, unchanged."""
 
     settings: str
-    """File among the settings of ML-Agents, such as ppo/Worm.yaml."""
+    """Settings file of ML-Agents, such as ppo/Worm.yaml."""
     decisions: float
-    """Millions of agents' decisions until then, the most of all seeds."""
+    """Millions of agents' decisions until `reward` was reached; of several seeds, the most."""
     planned: float
-    """Millions that the file asks for; a run with fewer was stopped."""
+    """Millions of decisions that the settings file asks for; a run with fewer was stopped."""
     reward: float
-    """Mean reward of an episode in training by then, the least of all seeds."""
+    """Mean reward of an episode in training at that time; of several seeds, the least."""
     stated: float | None
     """Figure in Unity's documentation; None if there is none."""
     seeds: int = 1
     behavior: str = ""
-    """Which of several behaviors it is about."""
+    """The behavior that these numbers are about, if the environment has several."""
     measure: str = ""
-    """Name of the number where it is not the mean reward of an episode in training, such as the rating of self-play."""
+    """Name of the measured number if it is not the mean reward of an episode in training, such as the rating of
+    self-play."""
     remark: str = ""
     """Further words that belong to the number."""
 
@@ -69,7 +70,7 @@ class Agreement:
     same: tuple[str, ...]
     """Facts that equal Unity's, up to rounding."""
     approximate: tuple[str, ...]
-    """Facts that differ, and by how much."""
+    """Facts that differ from Unity's, and by how much."""
     models: tuple[ModelScore, ...] = ()
     learned: tuple[Learned, ...] = ()
 

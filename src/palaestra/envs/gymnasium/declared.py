@@ -15,7 +15,7 @@ from palaestra.core.plugins import nearest
 
 MISSING = object()
 SPACES = ("observation_space", "action_space", "single_observation_space", "single_action_space")
-"""Attributes that no other one of them is meant by."""
+"""Attributes that are never proposed for one another in a message."""
 
 
 def space_of(env: Any, attribute: str, name: str) -> gymnasium.Space:

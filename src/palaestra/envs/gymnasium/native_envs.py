@@ -21,11 +21,11 @@ from palaestra.envs.option_types import check_option_types
 from palaestra.envs.spaces.conventions import Conventions
 
 ATARI_GAME = "ale_py.env:AtariEnv"
-"""Entry point of single Atari games."""
+"""Entry point of environments with a single Atari game."""
 ATARI_GAMES = "ale_py.vector_env:AtariVectorEnv"
 """Entry point of Atari's vector environment."""
 FIXED = ("game", "num_envs", "autoreset_mode", "render_mode", "batch_size")
-"""Options of Atari's vector environment that are no user's."""
+"""Options of Atari's vector environment that a user cannot set."""
 RANGES: dict[str, tuple[float, float]] = {
     "img_height": (1, inf),
     "img_width": (1, inf),
@@ -38,9 +38,9 @@ RANGES: dict[str, tuple[float, float]] = {
     "repeat_action_probability": (0, 1),
     "continuous_action_threshold": (0, 1),
 }
-"""Least and greatest value of each numeric option of Atari's vector environment, which itself takes any."""
+"""Least and greatest value of each numeric option of Atari's vector environment, which does not check them itself."""
 WHOLE_SCREEN = {"grayscale": False, "img_height": 210, "img_width": 160, "stack_num": 1, "maxpool": False}
-"""Options of an Atari vector environment that give the console's screen as it is."""
+"""Options of an Atari vector environment that return the console's whole screen."""
 
 
 def native_envs(

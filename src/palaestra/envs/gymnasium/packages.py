@@ -29,7 +29,7 @@ REGISTERING = (
     (r"dm_control/", "shimmy", "'shimmy[dm-control]'"),
     (r"flappy_bird|FlappyBird-", "flappy_bird_gymnasium", "flappy-bird-gymnasium"),
 )
-"""Ids by their beginning, the module that registers them when it is imported, and what pip installs."""
+"""Begin of ids, the module whose import registers these ids, and the package to install by pip."""
 
 
 def registering_package(id: str) -> tuple[str, str] | None:

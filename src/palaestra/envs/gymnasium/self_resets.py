@@ -22,7 +22,7 @@ SEEN = "_palaestra_seen_reset"
 EPISODES_NEEDED = 20
 """Number of terminated episodes after which the detector decides."""
 MOST_EPISODES = 200
-"""Number of ended episodes after which it gives up."""
+"""Number of ended episodes after which the detector gives up."""
 
 
 def final_observation(info: Any) -> Any:
@@ -42,7 +42,8 @@ class ResetWatch:
         base = env.unwrapped
         self._seen: dict[str, Any] = {}
         self.transforms = _transforms(env)
-        """Whether a wrapper changes observations, so that the innermost environment's differ from those returned."""
+        """Whether a wrapper changes observations, so that the innermost environment's observations differ from the
+        returned ones."""
         try:
             if "reset" not in vars(base):
                 base.reset = MethodType(_recording(type(base).reset), base)
@@ -96,7 +97,7 @@ class SelfResetDetector:
 
     def __init__(self) -> None:
         self.undecided = True
-        """Whether it has not decided yet."""
+        """Whether the detector has not decided yet."""
         self._low: list[Tensor] = []
         self._high: list[Tensor] = []
         self._seen = 0

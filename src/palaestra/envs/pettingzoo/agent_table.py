@@ -40,9 +40,9 @@ class AgentTable:
         self._membership = [np.zeros(0, np.int64), np.zeros(0, np.int64), np.full(0, NO_GROUP)]
         self._lasting = set(lasting)
         self._begun = set[Member]()
-        """Agents that acted in their present episode."""
+        """Agents that have acted in their present episode."""
         self.asking: list[Member] = []
-        """Agents that await an action, and their slots."""
+        """Agents that wait for an action, and their slots."""
         self.asking_slots = np.zeros(0, np.int64)
         self._assign(list(lasting))
 

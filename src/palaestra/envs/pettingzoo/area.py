@@ -34,7 +34,7 @@ class AgentView:
     group_reward: float = 0.0
     truncated: bool = False  # of an ended episode: it was cut; else it terminated
     state: Any = None
-    """The environment's `state()`, where it is observed."""
+    """The environment's `state()`, if agents observe it."""
 
 
 @dataclass(slots=True)
@@ -72,12 +72,12 @@ class Area:
         self.observes_state = False
         """Whether agents observe what `state()` returns."""
         self.state: Any = None
-        """The newest of these."""
+        """The newest value of `state()`."""
         self._warned = set[str]()
         self.parameters: EpisodeParameters | None = None
         """Parameters of all areas; None until the environment is open."""
         self.mask_method: tuple[str, Callable[..., Any]] | None = None
-        """The name of the method that returns the masks of actions, and the method, if there is one."""
+        """The name of the method that returns the masks of actions, and the method; None if there is none."""
 
     @property
     def agents(self) -> list[Agent]:

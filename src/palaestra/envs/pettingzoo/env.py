@@ -28,7 +28,7 @@ from palaestra.envs.traits import EnvTraits
 from palaestra.parallel.closing import close_all
 
 COOPERATIVE = ("hanabi",)
-"""Games of PettingZoo whose players act in turn but are one team."""
+"""Games of PettingZoo whose players act in turn but form one team."""
 
 
 class PettingZooEnv:

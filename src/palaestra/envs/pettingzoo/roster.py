@@ -53,14 +53,14 @@ class Roster:
         self._spaces_of = spaces_of
         self._patterns = {key: _mapping(options.get(key), key, name) for key in ("behaviors", "teams", "groups")}
         self.shares_rewards = options.get("shared_reward", False)
-        """Whether the mean reward of a group's members is the group's."""
+        """Whether the group's reward is the mean reward of its members."""
         if not isinstance(self.shares_rewards, bool):
             raise EnvError(f"{name}: env_options.shared_reward is {self.shares_rewards!r}; expected true or false")
         self._in_turns = in_turns and not (self.shares_rewards and not self._patterns["teams"])
         self._groups: dict[object, int] = {}
         self._roles: dict[Hashable, AgentRole] = {}
         self.kinds: dict[str, Hashable] = {}
-        """The agent of each behavior whose spaces are the behavior's."""
+        """For each behavior, an agent whose spaces are the behavior's spaces."""
         self._bases: dict[str, list[str]] = {}
         names = self._default_names(agents)
         if complete:

@@ -18,11 +18,11 @@ from palaestra.envs.pettingzoo.area import Agent, AgentView, Area, AreaTick, rea
 MOST_DEAD_TURNS = 100_000
 """Turns of dead agents in a row after which a game is taken to repeat one of them forever."""
 PARTS = ("observations", "rewards", "terminations", "truncations", "infos")
-"""Values that a parallel environment's step returns, in their order."""
+"""Values that the `step` of a parallel environment returns, in their order."""
 ALL, COMMON = "__all__", "__common__"
-"""Names of other libraries for what is so of all agents, in flags and in infos."""
+"""Names in other libraries for what holds for all agents, in flags and in infos."""
 ZERO = 1e-9
-"""Share of a reward below which the rest is taken for a rounding error, once the group's part is subtracted."""
+"""Share of a reward below which what is left after the group's part is taken for a rounding error."""
 
 
 class ParallelArea(Area):

@@ -25,7 +25,7 @@ class CopyChanges:
         self._draws: dict[str, Call] = {}
         """The newest call of `draw_parameter` for each parameter."""
         self._facts: dict[str, Call] = {}
-        """Calls that are for the first copy alone, by what they are about."""
+        """Calls for the first copy alone, by their subject."""
 
     def seeds_used(self, index: int) -> int:
         """Returns the number of seeds that all copies would have used, had each restarted as often as this copy."""

@@ -41,20 +41,20 @@ class EnvCopy:
         self._start_timeout = start_timeout
         self._take_in = take_in
         self.facts: EnvFacts | None = None
-        """None until it has sent them for the first time."""
+        """Facts about the copy's environment; None until the copy has sent them for the first time."""
         self.tables: SharedTables | None = None
-        """Tables of its newest tick."""
+        """Tables of the copy's newest tick."""
         self.changes: Changes | None = None
-        """Parameters and calls for its environment before its next tick."""
+        """Parameters and calls to send to the copy before its next tick."""
         self.delivered = 0
         self.asked_at: float | None = None
-        """Time of the request that it has not answered."""
+        """Time of the request that the copy has not answered."""
         self.leaving = False
         self._runs = False
         self._made = False
-        """Whether it has an environment."""
+        """Whether the copy has an environment."""
         self._failure: PalaestraError | None = None
-        """Why its environment did not close."""
+        """Why the copy's environment did not close."""
         self._busy_before = 0.0
 
     @property

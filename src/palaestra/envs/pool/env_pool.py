@@ -38,15 +38,15 @@ DEFAULT_TIMEOUT = 60.0
 """Seconds after which a copy that does not answer has hung."""
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?")
-"""A number in a warning; warnings that differ in numbers alone are told once."""
+"""Pattern of a number in a warning; of warnings that differ only in numbers, one is shown."""
 
 ABLE = dict.fromkeys(
     ("asynchronous", "interruptible", "uses_cores", "reports_busy_time", "measures", "run_aware", "timed"), True
 )
-"""Traits of a pool, whatever its environment's are."""
+"""Traits that a pool has whatever its environments have."""
 
 START_TRIES = 2
-"""Times that a copy is started at the beginning, if it ends without a reason of its environment's."""
+"""Most starts of a copy at the beginning, if it ends without an error of its environment."""
 
 
 class EnvPool(EnvOfCopies[EnvCopy]):

@@ -21,11 +21,10 @@ class Link(ABC):
     connection: Connection  # has a message, or has ended, when the copy has
     connected = True
     """Whether `connection` leads to the environment; if not, a message on it announces the real connection, and its end
-    that none follows.
-    """
+    means that none follows."""
 
     ended_for = ""
-    """Why it was ended from this side."""
+    """Why this side ended the link."""
 
     @abstractmethod
     def start(self) -> None:

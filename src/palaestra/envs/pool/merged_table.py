@@ -26,9 +26,9 @@ TYPES: Mapping[str, type] = {
     "lost": np.bool_,
     "success": np.float32,
 }
-"""Columns that begin anew on every tick."""
+"""Types of the columns that begin anew on every tick."""
 GROUPS_OF_A_COPY = 48
-"""Bits of a group's number within its copy; the copy's number is above them."""
+"""Number of low bits for a group's number within its copy; the copy's number is in the bits above."""
 Rows = slice | NDArray[np.int64]
 
 
@@ -39,18 +39,18 @@ class MergedTable:
         self.spec = spec
         self.slots = 0
         self.slots_of: dict[int, NDArray[np.int64]] = {}
-        """By copy, the slots (S of the copy,) of its rows."""
+        """By copy, the slots of its rows (slots of the copy,)."""
         self._rows: dict[int, tuple[int, Rows]] = {}
-        """By copy, the number of its rows now, and where they are: as a slice if they are side by side."""
+        """By copy, the number of its rows now, and their places: a slice if they are side by side."""
         self._obs = [f"obs{i}" for i in range(len(spec.obs))]
         self._kept: dict[str, NDArray[Any]] = {}
-        """Columns whose rows last until their copy changes them."""
+        """Columns whose rows keep their values until the copy changes them."""
         self._shared: dict[str, Tensor] = {}
-        """The kept columns that earlier tables have too, so that a change needs a new column."""
+        """The kept columns that earlier tables also hold, so that a change needs a new column."""
         self._now: dict[str, NDArray[Any]] = {}
-        """Columns of this tick in which anything happened."""
+        """Columns of this tick in which something happened."""
         self._nothing: dict[str, Tensor] = {}
-        """Columns in which nothing happened."""
+        """Columns for a tick in which nothing happened."""
         self._begun = self._masked = False
         self._ends: list[tuple[NDArray[np.int64], list[NDArray[Any]]]] = []
 

@@ -21,10 +21,11 @@ from palaestra.parallel.shared_memory import ALIGNMENT, LocalBlock, SharedBlock
 
 FLAGS = 6
 HAS_MASK, HAS_LOST, HAS_SUCCESS, PRESENT, QUIET, SETTLED = range(FLAGS)
-"""Flags of a table. QUIET: the columns `ENDS` are all zeros. SETTLED: `PLACES` are those of the tick before."""
+"""Flags of a table. QUIET: the columns `ENDS` are all zeros. SETTLED: the columns `PLACES` are as on the tick
+before."""
 ENDS, PLACES = ("group_reward", "terminated", "truncated"), ("area", "team", "group")
 BUSY = FLAGS
-"""Place after the flags: microseconds that the copy has been busy with requests."""
+"""Place after the flags, with the microseconds that the copy has been busy with requests."""
 OPTIONAL = ((HAS_MASK, "action_mask"), (HAS_LOST, "lost"), (HAS_SUCCESS, "success"))
 """Columns that a table may lack, each with its flag."""
 PLAIN = ("acting", "reward", *ENDS, *PLACES)
@@ -56,7 +57,7 @@ class SharedTables:
     def __init__(self, layout: Layout, block: LocalBlock) -> None:
         self.layout = layout
         self.shared = isinstance(block, SharedBlock)
-        """Whether the other side sees these arrays."""
+        """Whether the other process sees these arrays."""
         self._written: dict[str, TimeStep] = {}
         """Tables that were written last."""
         self.arrays: dict[str, dict[str, NDArray[Any]]] = {

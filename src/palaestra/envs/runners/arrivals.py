@@ -16,14 +16,13 @@ WORD_BYTES = 32
 CALL_SECONDS = 30.0
 """Seconds that a runner tries to reach the run."""
 GREETING_SECONDS = 10.0
-"""Seconds that a caller has to say its word."""
+"""Seconds that a caller has to send the secret word."""
 IDLE, INTERVAL, COUNT = 5, 2, 3
-"""Seconds of silence after which the system asks whether the other machine is there, seconds between questions, and
-their number.
-"""
+"""Seconds of silence after which the system asks whether the other machine is still there, seconds between such
+questions, and their number."""
 
 Arrived = Callable[[Connection, str], None]
-"""Takes the connection and the address of the machine that has called."""
+"""Takes the connection and the address of the calling machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 INTERVAL = 5.0
 """Seconds between two looks at the logs."""
 MOST = 1 << 20
-"""Bytes of a log that are sent at once; of a longer piece the end is."""
+"""Most bytes of a log that are sent at once; of a longer piece only the end is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class GrowingLogs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: dict[str, tuple[int, int]] = {}
-        """Number of the file and bytes that have been read, by name."""
+        """By name of a log, the number of the file and the bytes that have been read."""
         self._next = 0.0
 
     def take(self, now: bool = False) -> list[LogPart]:

@@ -21,17 +21,18 @@ from palaestra.envs.runners.env_runner import EnvRunner, RunnerTask
 from palaestra.envs.runners.runner_options import RunnerOptions
 
 OBJECT_STORE = 80 * 1024 * 1024
-"""Bytes of Ray's object store on a cluster of our own, the least that it takes: tables do not pass through it."""
+"""Bytes of Ray's object store on a cluster that the run starts: the least that Ray allows, as tables do not pass
+through it."""
 TOKEN = "RAY_AUTH_MODE"
-"""Variable by which Ray shows the token that clusters ask for; Ray reads it when it is imported."""
+"""Environment variable that makes Ray send the token that clusters ask for; Ray reads it when it is imported."""
 CLUSTER = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""Variable that says whether Ray listens for other machines."""
+"""Environment variable that says whether Ray listens for other machines."""
 OURS = (None, "local")
-"""Addresses with which a cluster is started for the time of the run."""
+"""Addresses for which a cluster is started for the time of the run."""
 THREADS = 8
-"""Calls of Ray at the same time."""
+"""Most calls of Ray at the same time."""
 CLOSE_SECONDS = 10.0
-"""Seconds at the end for actors to be ended."""
+"""Seconds at the end for actors to end."""
 DEATH_SECONDS = 0.3
 """Seconds that Ray has to say why an actor ended."""
 REACH_SECONDS = 5.0

@@ -17,7 +17,7 @@ from palaestra.envs.runners.player_logs import write_logs
 from palaestra.envs.runners.ray_cluster import Placed, RayCluster
 
 GREETING = 0.2
-"""Seconds in which a runner that has called is greeted."""
+"""Seconds in which the run must greet a runner that has called."""
 
 
 class RunnerLink(Link):
@@ -30,7 +30,7 @@ class RunnerLink(Link):
         self._index = index
         self.title = f"runner {index}"
         self.machine = ""
-        """Address of the machine that it runs on."""
+        """Address of the machine on which the runner runs."""
         self._cluster = cluster
         self._task = task
         self._logs = logs

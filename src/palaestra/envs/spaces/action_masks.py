@@ -28,7 +28,7 @@ class ActionMasks:
         self._space = space
         self._sizes = spec.branches
         self.choices = spec.choices
-        """Length of a row; 0: masks mean nothing to the space."""
+        """Length of a row; 0: the space has no masks."""
         self._starts = np.cumsum((0, *spec.branches[:-1]))
 
     def rows(

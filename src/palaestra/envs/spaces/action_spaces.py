@@ -17,9 +17,9 @@ from palaestra.core.specs import ActionSpec, RawAction
 from palaestra.core.timestep import Action
 
 NO_BOUND = 1e30
-"""Smallest size of a bound that stands for none, such as the largest float32."""
+"""Size from which a bound counts as no bound, such as the largest float32."""
 OPEN_WIDTH = 2.0
-"""Distance from a finite bound to the one that is missing on the other side."""
+"""Distance between a finite bound and the bound that is assumed on the other side."""
 FEW = 64
 """Most integers that an entry of an integer Box may have as a branch; with more it is a continuous action."""
 MOST_CHOICES = 2**16

@@ -23,13 +23,12 @@ class Conventions:
     max_elements: int | None = None
     """Rows for the elements of a Sequence; None: not said."""
     missing_mask_allows_all: bool | None = None
-    """Whether every choice is allowed where an info has no mask, also after `reset`; None: not said."""
+    """Whether every choice is allowed if an info has no mask, also after `reset`; None: not said."""
     leave_out: tuple[str, ...] | None = None
     """Names of entries of the observation that the agent does not see; None: not said."""
     mask_key: str | bool | None = None
     """Name of the mask in observations and infos, or of the method that returns it; False: there is none; None: the
-    usual names.
-    """
+    usual names."""
     parameters: Wanted = field(default_factory=dict[str, Any])
     """Environment parameters, each with the member of the environment that takes it; None: the first that fits."""
 

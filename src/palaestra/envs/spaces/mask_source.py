@@ -47,7 +47,7 @@ class MaskSource:
         self._action = action
         self._masks = ActionMasks(action, spec)
         self.choices = self._masks.choices
-        """Length of a row; 0: masks mean nothing to the actions."""
+        """Length of a row; 0: the actions have no masks."""
         own = conventions.mask_key
         self._keys = KEYS if own is None else (str(own),) if own else ()
         self.methods = METHODS if own is None else self._keys
@@ -56,7 +56,7 @@ class MaskSource:
         self._key: str | None = None
         self._warned = set[str]()
         self.path: tuple[Hashable, ...] | None = None
-        """Keys of the observation's entry that is the mask; None: it is elsewhere, or there is none."""
+        """Keys of the observation's entry that is the mask; None: the mask is elsewhere, or there is none."""
         if self.choices:
             found = [
                 (self._keys.index(path[-1]), len(path), path, space)

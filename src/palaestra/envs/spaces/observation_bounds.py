@@ -10,7 +10,7 @@ import numpy as np
 from palaestra.envs.spaces.observation_leaves import Leaf
 
 BATCHES = 200
-"""Number of batches of each observation that are compared with its bounds."""
+"""Number of batches of each observation that are checked against its bounds."""
 
 
 class BoundsWatch:

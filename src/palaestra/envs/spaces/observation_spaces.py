@@ -17,7 +17,7 @@ MAX_CHANNELS = 4  # an image with a longer last axis may have its channels first
 MOST_NUMBERS = 2**22
 """Most numbers of one observation: 16 MB for each stored decision."""
 MOST_CHOICES = 2**16
-"""Longest one-hot."""
+"""Most numbers in a one-hot."""
 MOST_ELEMENTS = 32
 """Rows for the elements of a Sequence, unless the environment says otherwise."""
 WHITE = 255
@@ -28,7 +28,7 @@ INSTEAD = {
     "fixed size",
     spaces.OneOf: "give a Tuple of all alternatives, zeros for those absent, and a Discrete that says which one holds",
 }
-"""For each space that is not supported: how else an environment may give it."""
+"""For each space that is not supported: the form in which an environment may give the same values."""
 
 
 def observation_leaves(

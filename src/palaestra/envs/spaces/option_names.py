@@ -11,12 +11,12 @@ MASK_KEY = "mask_key"
 PARAMETERS = "parameters"
 """Maps environment parameters to the members of the environment that take them."""
 NAMES = (MAX_ELEMENTS, ALLOW_ALL, LEAVE_OUT, MASK_KEY, PARAMETERS)
-"""All of them."""
+"""Names of all options."""
 OF_RUN = "environment_parameters"
-"""Option under which a run itself gives the names of the parameters that it sets."""
+"""Option in which a run passes the names of the parameters that it sets."""
 MAPPINGS = ("behaviors", "teams", "groups", "shared_reward")
-"""Options of PettingZoo environments that map agents."""
+"""Options of PettingZoo environments that are maps by agent."""
 STATE = "state"
 """Option of PettingZoo environments with which every agent also observes what `state()` returns."""
 ZOO_OPTIONS = (*MAPPINGS, STATE, *NAMES)
-"""All options of PettingZoo environments that are ours; others go to the environment's constructor."""
+"""All options of PettingZoo environments that Palaestra reads; others go to the environment's constructor."""

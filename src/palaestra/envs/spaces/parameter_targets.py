@@ -103,7 +103,7 @@ class ParameterTargets:
 
     of: dict[str, tuple[Target, ...]] = field(default_factory=dict[str, Any])
     defaults: dict[str, float] = field(default_factory=dict[str, float])
-    """Values without settings; 0.0 where they are unknown."""
+    """Values that apply without settings; 0.0 if they are unknown."""
     refused: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -213,9 +213,9 @@ class _Asked(dict[str, Any]):
         super().__init__()
         self.names = set[str]()
         self.defaults: dict[str, float] = {}
-        """Numbers that `reset` uses where a name is missing."""
+        """Values that `reset` uses if a name is missing."""
         self.copied = False
-        """Whether all names were asked for at once, as for a copy."""
+        """Whether all names were read at once, as when a dictionary is copied."""
         self.failure: Exception | None = None
 
     def try_reset(self, env: Any, values: Mapping[str, float]) -> None:

@@ -11,15 +11,14 @@ from palaestra.envs.unity.process import GameProcess
 LEAST_MEMORY = 32 * 2**20
 """Least bytes of memory assumed for a game."""
 PLENTY = 2 * 2**30
-"""Bytes of memory for each copy with which all are started without measuring the first."""
+"""Bytes of free memory for each copy with which all copies are started without measuring the first."""
 OWN_THREADS = 7
-"""Threads of this process for each copy: its server's, and the guard process."""
+"""Threads of this process for each copy: one of its server, and one of the guard process."""
 FILES = 8
 """Open files of this process for each copy: ports, connection and log."""
 USABLE_SHARE, ADVISED_SHARE = 0.9, 0.85
-"""Shares of the free memory that copies may take, and that the advised number takes; the rest is for what is loaded
-later.
-"""
+"""Shares of the free memory that copies may take, and that the advised number of copies takes; the rest is for what is
+loaded later."""
 MIB = 2**20
 
 

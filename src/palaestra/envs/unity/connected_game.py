@@ -19,14 +19,14 @@ class ConnectedGame:
     def __init__(self, copy: int, source: int, version: GameVersion, peer: str) -> None:
         self._copy = copy
         self.source = source
-        """Number of the game among all that have connected."""
+        """Number of the game among all games that have connected."""
         self.version = version
         self.peer = peer
-        """Its network address."""
+        """The game's network address."""
         self.delivered = 0
-        """Messages with agents."""
+        """Number of messages with agents."""
         self.decided = False
-        """True once an agent has requested a decision."""
+        """True once an agent of the game has requested a decision."""
         self._brains: dict[str, Any] = {}
         self._readers: dict[str, AgentInfoReader] = {}
 

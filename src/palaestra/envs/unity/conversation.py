@@ -34,7 +34,7 @@ class Conversation:
         self.call: Call | None = None
         """Request of the game that waits for an answer."""
         self.arrivals: list[Arrival] = []
-        """Agents of that request."""
+        """Agents of the request in `call`."""
         self._must_reset = False
         self._former_peers: set[str] = set()
         """Addresses of earlier games, which may send messages after their connection has been given up."""
@@ -43,7 +43,7 @@ class Conversation:
         self.received = 0
         """Bytes of all messages from games."""
         self.sent = 0
-        """The same to games."""
+        """Bytes of all messages to games."""
         self.busy = 0.0
         """Seconds between answers and the next messages."""
 

@@ -105,7 +105,7 @@ class UnityEnv(EnvOfCopies[GameInstance]):
         self._capacity: CopyCapacity | None = None
         self._temporary: Path | None = None
         self._acting: list[GameInstance] = []
-        """Copies of the newest tables."""
+        """Copies whose agents act in the newest tables."""
         self._reading = 0.0
         self._answering = 0.0
 

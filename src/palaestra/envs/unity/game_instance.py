@@ -35,7 +35,7 @@ class GameInstance:
         self._context = context
         options = self.options = context.options
         self.number = options.first_copy + index
-        """Number among the copies of all processes, in names, ports and seeds."""
+        """Number of the copy among the copies of all processes, in names, ports and seeds."""
         self.editor = context.build is None
         self.title = "the Editor" if self.editor else "the game"
         if not self.editor and (options.all_copies or options.copies) > 1:
@@ -45,7 +45,7 @@ class GameInstance:
         self.process: GameProcess | None = None
         self.conversation = Conversation(index, self.title, self.server.port, context)
         self._ends_at: float | None = None
-        """When the process is killed; None: it was not asked to end."""
+        """Time at which the process is killed; None: it was not asked to end."""
 
     @property
     def delivered(self) -> int:

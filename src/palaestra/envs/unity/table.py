@@ -18,7 +18,7 @@ from palaestra.envs.slots import Ids, Slots
 from palaestra.wire.decode import AgentInfos
 
 FORGET_AFTER = 1000
-"""Messages of its game after which an agent that no longer appears may lose its slot to a new agent."""
+"""Messages of a game after which an agent that is not in them may lose its slot to a new agent."""
 NO_GROUP = -1
 _ID = (1 << 32) - 1
 """Bits of an agent's global number that are its id in the game."""

@@ -18,7 +18,7 @@ from palaestra.core.row_index import Groups
 from palaestra.models.entity_attention import FORBIDDEN, HEADS
 
 TINY = 400
-"""Multiplications in a product of matrices below which PyTorch's CPU loops over each number of a batch."""
+"""Multiplications in a product of matrices below which PyTorch's CPU code loops over each number of a batch."""
 
 
 def attend(query: Tensor, seen: Tensor, done: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn import functional
 
 MOMENTUM = 0.01
-"""Share of the newest batch in the running statistics."""
+"""Weight of the newest batch in the running statistics."""
 EPSILON = 1e-5
 FEWEST_ROWS = 16
-"""Smaller products gain nothing by oneDNN."""
+"""Rows below which products gain nothing by oneDNN."""
 _norm = torch.ops.aten.native_batch_norm
 _norm_gradient = torch.ops.aten.native_batch_norm_backward
 _relu_gradient = torch.ops.aten.threshold_backward.grad_input

@@ -22,7 +22,7 @@ WIDENING = 4
 """Units inside a block for each unit of the body's width."""
 ALL = slice(None)
 Views = tuple[tuple[int, int], list[tuple[list[by_rows.NormedLayer], Tensor]]]
-"""Each network's layers and features' scale, and where the tensors lie of which these are views."""
+"""Each network's layers and features' scale as views, and the places of the tensors that they are views of."""
 NO_VIEWS: Views = ((0, 0), [])
 
 

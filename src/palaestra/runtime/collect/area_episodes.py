@@ -19,9 +19,8 @@ class AreaEpisodes:
         self._living: dict[str, Tensor] = {}
         """By behavior, the slots (S,) whose episode goes on."""
         self.going: dict[str, Tensor] = {}
-        """By behavior, the slots (S,) whose agents were there before the last tables and whose episodes did not end
-        with them.
-        """
+        """By behavior, the slots (S,) whose agents were there before the last tables and whose episodes did not end in
+        these tables."""
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
         """Starts with the first tables after a reset."""

@@ -24,7 +24,8 @@ from palaestra.runtime.collect.env_checks import check_ends, check_rollout, chec
 from palaestra.runtime.collect.episode_meter import EpisodeMeter
 
 FEW = 16
-"""Rollouts with fewer decisions of each agent are made longer (`BehaviorCollector`), or the run warns (`Learner`)."""
+"""Fewest decisions of each agent in a rollout: with fewer, the rollout is made longer (`BehaviorCollector`), or the run
+warns (`Learner`)."""
 
 
 class BehaviorCollector:
@@ -59,11 +60,10 @@ class BehaviorCollector:
         self.buffer: RolloutBuffer | None = None
         self.meter = EpisodeMeter(0)
         self.decisions = 0
-        """Completed decisions since the run began, including those of lost episodes; in inference, all decisions that
-        were asked for.
-        """
+        """Completed decisions since the run began, including the decisions of lost episodes; in inference, all
+        decisions that were requested."""
         self.shared = False
-        """Whether fixed policies (self-play opponents) play some of its slots."""
+        """Whether fixed policies (self-play opponents) play some of the behavior's slots."""
         self.counted: Tensor | None = None
         """Slots (S,) played by the learning policy in the episodes that end with the present tables; None: all."""
 
@@ -168,12 +168,12 @@ class Collector:
         self._join = join
         self._observers = observers
         self._at_work: list[TickObserver] = []
-        """Observers that are not idle, as of when a behavior last appeared or the environment was reset."""
+        """Observers that are not idle, as known when a behavior last appeared or the environment was last reset."""
         self.seconds = {"environment": 0.0, "inference": 0.0}
         self.on_host = env.device.type == "cpu"
-        """Whether reading a table waits for no device."""
+        """Whether tables are in the CPU's memory, so that reading them does not wait for a device."""
         self._recorded = True
-        """Whether buffers and meters have the tables in `steps`."""
+        """Whether the tables in `steps` are recorded in buffers and meters."""
         self.steps: dict[str, TimeStep] = env.reset(seed)
         self._stagger_and_begin(seed)
 

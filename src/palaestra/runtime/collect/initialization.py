@@ -21,9 +21,9 @@ OTHER_CRITIC = (
 )
 SAME_SIGHT = "; critic_only hides some from the policy in one of the runs, and both policies must see the same"
 CRITICS = re.compile(r"(critics?|targets|value_head|(encoders|attentions|bodies|memory\.lstms)\.1)\.")
-"""Beginning of the names of a critic's tensors in a network's state; stacked layers (`body`) hold both."""
+"""Begin of the names of a critic's tensors in a network's state; stacked layers (`body`) contain actor and critic."""
 SEPARATE = re.compile(r"(critics?|targets)\.")
-"""Beginning of the names of those that see observations of their own, or are SAC's."""
+"""Begin of the names of tensors of critics with separate observations, or of SAC."""
 
 
 def initialize(learner: Learner, state: Mapping[str, Any], origin: Path) -> str:

@@ -22,7 +22,7 @@ from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.settings import POCASettings, PPOSettings, changed
 
 MOST_WEIGHT = 1e15
-"""Weights above this size give outputs that float32 cannot hold."""
+"""Largest weight: larger ones give outputs that float32 cannot hold."""
 
 
 class Learner:
@@ -62,24 +62,24 @@ class Learner:
         self.next_summary = settings.summary_freq
         self.next_checkpoint = settings.checkpoint_interval
         self.agreed = 0
-        """Decisions of all ranks when they last met."""
+        """Decisions of all ranks when the ranks last met."""
         self.met = 0
-        """Decisions of this rank then."""
+        """Decisions of this rank when the ranks last met."""
         self._aligned = False
         self.starts_trained = False
-        """Whether its network comes from another run."""
+        """Whether the network's first weights come from another run."""
         self.rating: float | None = None
-        """Its Elo rating, if it is in self-play."""
+        """The policy's Elo rating, if it is in self-play."""
         self.changes: dict[str, float] = {}
-        """Hyperparameters that were given a constant value while the run learned, which is part of its state."""
+        """Hyperparameters that were set to a constant value while the run learned; they are part of its state."""
         self.updates = 0
         self.update_began = 0.0
         self.last_update: float | None = None
-        """Seconds of its last update."""
+        """Seconds of the behavior's last update."""
         self.learning_seconds = 0.0
-        """Seconds of its updates, without waiting for other processes."""
+        """Seconds of the behavior's updates, without waiting for other processes."""
         self.exchange_seconds = 0.0
-        """Seconds in which its updates waited for other ranks and exchanged gradients."""
+        """Seconds in which updates waited for other ranks and exchanged gradients."""
 
     @property
     def step(self) -> int:

@@ -15,7 +15,8 @@ from palaestra.trainers.base import Remarks, Trainer, Warns
 from palaestra.trainers.settings import POCASettings, PPOSettings
 
 ENOUGH = 128
-"""Decisions of each agent, or `time_horizon` if it is less, that a rollout waits for where `buffer_size` holds few."""
+"""Decisions of each agent, or `time_horizon` if it is less, that a rollout waits for if `buffer_size` has few for
+each."""
 
 Send = Callable[[str], object]
 

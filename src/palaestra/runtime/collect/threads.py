@@ -22,7 +22,7 @@ from palaestra.runtime.collect.learner import Learner
 MUCH_WORK = 30_000_000
 """Multiplications in one forward pass from which a second core pays off."""
 SPAN = 5.0
-"""Seconds of a run after which it looks whether its threads have the cores to themselves."""
+"""Seconds of a run after which it checks whether other programs use its cores."""
 ENOUGH = 0.75
 """Cores for each thread below which threads mostly wait for one another."""
 

@@ -36,9 +36,9 @@ from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_class
 from palaestra.trainers.soft.held_noise import policy_of
 
 PIPELINE = "pipeline"
-"""Key of a trainer's state: what the acting side has of an update that ended but has not taken effect."""
+"""Key in a trainer's state for the part of an update that ended but has not taken effect yet."""
 STALENESS = "Policy/Staleness"
-"""Tag: number of updates that a rollout's policy is behind the network that learns from it."""
+"""Tag of the number of updates by which a rollout's policy is older than the network that learns from it."""
 
 
 class TrainerFacts(NamedTuple):
@@ -143,11 +143,11 @@ class TrainerProcess:
         self._updating = False
         """Whether an update was started whose outcome has not arrived."""
         self._updated: Updated | None = None
-        """An outcome that has arrived and has not taken effect."""
+        """The outcome of an update that has arrived and has not taken effect."""
         self._sent_network = False
-        """Whether the other process has the weights of `network`, which may be another run's at first."""
+        """Whether the other process has the weights of `network`, which another run may have trained."""
         self.hyper: Any = None
-        """Hyperparameters for the next updates; None: those of the settings."""
+        """Hyperparameters for the next updates; None: as in the settings."""
         self.learning_seconds = 0.0
         self.waiting_seconds = 0.0
 

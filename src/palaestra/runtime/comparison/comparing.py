@@ -27,11 +27,11 @@ from palaestra.runtime.comparison.shown_comparison import Comparison
 from palaestra.runtime.logging.history import History, Points, find_tag, read_history, tags
 
 MOST_PAIRS_OF = 8
-"""Groups of which all pairs are compared; of more, each with the first."""
+"""Most groups of which all pairs are compared; if there are more, each group is compared with the first."""
 MOST_TASKS = 64
-"""Tasks that are compared at once: each has its estimates and its panels."""
+"""Most tasks that are compared at once: each has its own estimates and panels."""
 UNNAMED = "(run)"
-"""Task of runs whose event files lie in their own folder, without a behavior's name."""
+"""Task name of runs whose event files are directly in their folder, without a behavior's name."""
 
 
 def compare(runs: Sequence[str], groups: Grouping, results: Path, measure: Measure) -> Comparison:

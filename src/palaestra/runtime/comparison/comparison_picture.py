@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 WIDEST = 3
-"""Panels beside one another."""
+"""Most panels side by side."""
 MOST_ABOVE = 8
 """Number of groups whose names have room above their estimates."""
 NAMES_BETWEEN = 1.45
-"""Inches between two panels, where names of up to twelve letters stand."""
+"""Inches between two panels with room for names of up to twelve letters."""
 
 
 def comparison_figure(found: ComparedRuns, *, by_time: bool = False) -> Figure:

@@ -13,7 +13,7 @@ from palaestra.runtime.comparison.scores import ComparedRuns, TaskScores
 from palaestra.runtime.presentation.result_tables import ResultTable
 
 MOST_SETTINGS = 12
-"""Settings in which groups differ that are shown."""
+"""Most shown settings in which groups differ."""
 NEVER = "never: a run that does not reach the bar counts as infinitely late, and more than a quarter of them did not"
 
 

@@ -16,7 +16,7 @@ from palaestra.runtime.comparison.selection import RunGroup
 from palaestra.runtime.logging.history import Points
 
 GRID = 200
-"""Points of a band."""
+"""Points of a curve's band."""
 Range = tuple[float, float]
 
 
@@ -25,7 +25,7 @@ class Measure:
     """Quantity by which runs are compared. A task is a behavior, by name."""
 
     metric: str | None = None
-    """Tag, or its last part; None: the reward, of groups where a task rewards groups."""
+    """Tag of the metric, or its last part; None: the reward, which is the groups' reward if the task has groups."""
     behaviors: Sequence[str] = ()
     """Behaviors to compare; none: all."""
     bar: float | None = None
@@ -33,7 +33,7 @@ class Measure:
     at: float | None = None
     """Step at which runs are compared; None: the end of each."""
     last: float = 0.1
-    """Share of the steps before it over which the score is the mean."""
+    """The score is the mean over this share of the steps that end at the step of comparison."""
     normalize: Sequence[str] = ()
     """LOW,HIGH or TASK=LOW,HIGH, which become 0 and 1; or 'minmax': the least and the greatest value of each task."""
     lower: bool = False
@@ -58,7 +58,7 @@ class RunScore:
     run: str
     score: float
     step: float
-    """Where its score ends."""
+    """Step at which the score ends."""
     bar_step: float
     """Agent-steps until the bar (the target reward); infinite if it was not reached or is not set."""
     bar_seconds: float
@@ -154,7 +154,7 @@ class TaskScores:
     runs: tuple[RunScore, ...]
     score: Estimate
     to_bar: Estimate | None = None
-    """Agent-steps to the bar; infinite where too many runs did not reach it. None if no bar is set."""
+    """Agent-steps to the bar; infinite if too many runs did not reach it. None if no bar is set."""
     seconds_to_bar: Estimate | None = None
     """Training time to the bar."""
 
@@ -180,17 +180,17 @@ class ComparedRuns:
     metrics: Mapping[str, str]
     """Metric of each task."""
     ranges: Mapping[str, tuple[float, float]]
-    """Values that were normalized to 0 and 1, of each task."""
+    """For each task, the two values that were normalized to 0 and 1."""
     results: Mapping[tuple[str, str], TaskScores]
-    """By group and task."""
+    """Scores by group and task."""
     overall: Mapping[str, Estimate]
     """By group, the estimate over all tasks, if several tasks have normalized scores."""
     improvements: Mapping[tuple[str, str], Estimate]
-    """How probably a run of the first group scores better than one of the second, over the tasks of both."""
+    """How probably a run of the first group scores better than a run of the second group, over the tasks of both."""
     settings: Mapping[str, Sequence[Any]]
-    """Settings in which the groups differ, with a value for each."""
+    """Settings in which the groups differ, with each group's value."""
     notes: tuple[str, ...] = field(default=())
-    """Remarks on how far these figures can be trusted."""
+    """Remarks on how reliable these numbers are."""
 
     @property
     def tasks(self) -> list[str]:

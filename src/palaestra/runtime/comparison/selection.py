@@ -17,7 +17,7 @@ from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
 SIGNS = "*?["
-"""Signs of a pattern."""
+"""Characters that make a word a pattern."""
 HOW = {
     "settings": "runs with the same settings, apart from the seed",
     "names": "runs whose names differ only in a number at the end",
@@ -25,15 +25,15 @@ HOW = {
 }
 """Ways of grouping runs."""
 NUMBER = re.compile(r"[-_. ]*((seed|run|s)[-_. ]?)?[0-9]+$", re.IGNORECASE)
-"""End of a run's name in which the seeds of one setting differ, as in `first-seed-3`."""
+"""Pattern of the end of a run's name in which the seeds of one setting differ, as in `first-seed-3`."""
 Grouping: TypeAlias = "Sequence[str] | Mapping[str, Sequence[str]]"
 """How runs belong together: see `grouped`."""
 OUTSIDE = frozenset(("checkpoint_settings", "torch_settings", "debug", "trackers"))
-"""Sections that say where a run is kept and what computes it, not how it learns."""
+"""Sections about where a run is kept and which device computes it, not about how it learns."""
 ASIDE = frozenset(
     ("seed", "base_port", "summary_freq", "checkpoint_interval", "keep_checkpoints", "keep_best", "even_checkpoints")
 )
-"""Keys, in other sections, that do not change what is learned either."""
+"""Keys in other sections that do not change what is learned."""
 
 
 @dataclass(frozen=True, slots=True)

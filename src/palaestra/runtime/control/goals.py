@@ -15,9 +15,9 @@ from palaestra.runtime.logging.tracker import Summary
 from palaestra.scenario.ending_settings import StopSettings
 
 LESSONS = "Environment/Lesson Number/"
-"""Beginning of the tags of lessons."""
+"""Begin of the tags of lessons."""
 NEVER = 3
-"""Summaries without a metric after which a warning says so."""
+"""Number of summaries without a metric after which a warning is shown."""
 Ending = Literal["goal", "no progress"]
 
 
@@ -41,7 +41,7 @@ class Course:
     ending: str = ""
     """Why the behavior needs no more training, as an `Ending`; empty: it needs more."""
     reason: str = ""
-    """The same as a sentence."""
+    """The reason of `ending` as a sentence."""
 
     @property
     def episodes(self) -> int:

@@ -73,7 +73,7 @@ class Breaker:
     def __init__(self, process: bool) -> None:
         self.received: int | None = None
         self.answered = 0
-        """Signals that a run within the block has answered in its place."""
+        """Signals that a run inside the block has handled instead."""
         self.process = process
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
@@ -116,7 +116,7 @@ def is_read() -> bool:
 
 
 SAME_WISH = 1.0
-"""Seconds within which Ctrl-C after another signal is one wish with it, as a job system may send both."""
+"""Seconds after another signal in which Ctrl-C counts as the same request, as a job system may send both."""
 
 
 class Stopper:
@@ -126,9 +126,9 @@ class Stopper:
         self.received: int | None = None
         self._received_at = 0.0
         self.outer: Breaker | None = None
-        """The handler in whose place this one handles signals."""
+        """The signal handler that this one replaces while it is installed."""
         self.status: int | None = None
-        """Exit status of a run that has ended, and only closes what it has open; None while it goes on."""
+        """Exit status of a run that has ended and is only closing its files and environments; None while it runs."""
         self._run = run
 
     def __call__(self, number: int, _: FrameType | None) -> None:

@@ -17,14 +17,14 @@ from palaestra.core.files import read_end, regular, write_whole
 PROGRESS = "progress.json"
 CONSOLE = "console.log"
 PROGRAM = "a program's"
-"""Value of `environment` in the file where a program made it."""
+"""Value of `environment` in the file if a program gave the environment as an object."""
 LARGEST = 4 << 20
-"""Bytes after which the older half is dropped."""
+"""Bytes of the file above which its older half is dropped."""
 EVERY = 1.0
 WINDOW = 30.0
 """Seconds over which the rate is measured."""
 OLD = 15.0
-"""Seconds after which a process that learns has written again, unless it is in a long update."""
+"""Seconds after which a learning process must have written again, unless it is in a long update."""
 
 
 def of_program(run: Path) -> bool:

@@ -30,15 +30,15 @@ WAITING, ANSWERS = "requests", "requests.jsonl"
 POLL = 0.5
 """Seconds between two looks at the folder."""
 LARGEST = 4096
-"""Bytes of a request's file, at most."""
+"""Most bytes of a request's file."""
 MOST_AT_ONCE = 100
-"""Files that one look takes."""
+"""Most files that are read in one look."""
 MOST_LOG = 1 << 20
-"""Bytes of the log's end that are read."""
+"""Bytes at the log's end that are read."""
 AHEAD = 3600.0
-"""Seconds by which the clock of another machine may be ahead."""
+"""Seconds by which the clock of another machine may be ahead of this one."""
 LARGEST_VALUE = 3.4e38
-"""Largest value: environment parameters are 32-bit numbers."""
+"""Largest value of a request: environment parameters are 32-bit numbers."""
 
 _FORM: ConfigDict = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -55,7 +55,7 @@ class RunRequest:
     name: str = ""
     """Hyperparameter (learning_rate, beta, epsilon), or environment parameter."""
     value: Annotated[float, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)] = 0.0
-    """New value; the number of the lesson, counted from 0."""
+    """New value; for a lesson, its number, counted from 0."""
     id: str = ""
     who: str = ""
     time: float = 0.0
@@ -118,7 +118,7 @@ class RequestBox:
         self._since = time.time()
         self._looked = 0.0
         self._kept: set[str] = set()
-        """Names of files that cannot be removed, and have been refused once."""
+        """Names of files that cannot be removed, and were refused once."""
         self._earlier = set(self._names())
 
     def take(self) -> list[RunRequest]:

@@ -64,16 +64,16 @@ class Parameters(RunPart):
         self._draws = not env.traits.samples_parameters and not all(isinstance(one, Constant) for one in samplers)
         self._streams: dict[str, Stream] = {}
         self._episodes_before = torch.zeros_like(self._queue.episodes)
-        """Episodes of each area (areas,) before the run was resumed, which the queue does not count."""
+        """Episodes of each area (areas,) that were played before the run was resumed; the queue does not count them."""
         self._filled_at = self._episodes_before
         """Number of each area's next episode (areas,) when the queue was filled."""
         self._ticks_left = 0
         """Number of ticks for which the queue lasts at least."""
         self._lessons: dict[str, int] = {}
         self.fixed: dict[str, float] = {}
-        """Values that were given while the run learned; they go before the settings."""
+        """Values that were set while the run learned; they override the settings."""
         self._dropped: list[str] = []
-        """Parameters that were set in the resumed run and have no settings in this one."""
+        """Parameters that were set in the resumed run and are not in this run's settings."""
         for _, sentence in invalid_values(env, self._settings):
             raise EnvError(sentence)
         if saved is not None:

@@ -26,9 +26,9 @@ from palaestra.runtime.run.run_settings import TrainingRequest
 from palaestra.runtime.storage.run_folder import RunFolder
 
 CERTAIN = 1.96
-"""Standard errors of a mean on each side of its 95 % interval."""
+"""Standard errors on each side of a mean for its 95 % interval."""
 WARM, BLOCKS, CALLS = 50, 9, 200
-"""Decisions before the time is taken; blocks of decisions of which the fastest counts; decisions of a block."""
+"""Decisions before the time is measured; number of blocks, of which the fastest counts; decisions in a block."""
 MEASURED = (
     "95 % intervals of the mean. Time: one row in onnxruntime on one thread, the fastest of "
     f"{BLOCKS} blocks of {CALLS} decisions."
@@ -45,7 +45,7 @@ class ModelCosts:
     played: SideEpisodes
     microseconds: float
     size: int
-    """Bytes of the file."""
+    """Bytes of the model file."""
 
     @property
     def interval(self) -> float:

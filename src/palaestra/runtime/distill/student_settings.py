@@ -22,11 +22,11 @@ from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 
 LEARNING = {"batch_size": 256, "buffer_size": 4096, "learning_rate": 1e-3, "num_epoch": 6}
-"""Hyperparameters of students."""
+"""Hyperparameters that students learn with."""
 SIMPLE_PIXELS = 20
-"""Least height and width of images for the encoder 'simple', the smallest."""
+"""Least height and width in pixels of images for the encoder 'simple', the smallest encoder."""
 KEPT = ("normalize", "center_images", "goal_conditioning_type", "deterministic")
-"""Settings of the teacher's network that a student has too."""
+"""Settings of the teacher's network that a student takes over."""
 
 
 @dataclass(frozen=True, slots=True)

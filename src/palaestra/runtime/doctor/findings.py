@@ -28,7 +28,7 @@ SHOWN = 8
 
 
 FAILED = "failed; see above"
-"""Finding about a stage whose own line says why it failed."""
+"""A finding about a stage whose own line in the report says why it failed."""
 
 
 @dataclass(frozen=True, slots=True)

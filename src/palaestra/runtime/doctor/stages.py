@@ -36,7 +36,7 @@ AWAITED = {
     Phase.EMPTY: BEHAVIORS,
     Phase.UNDECIDED: DECISIONS,
 }
-"""Stage that each phase of the conversation waits for."""
+"""For each phase of the conversation with a game, the stage that it waits for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class ScaleComparison:
     scales: tuple[float, ...]
     found: tuple[Examination, ...]
     findings: tuple[Finding, ...]
-    """Findings about differences only."""
+    """Findings about differences between time scales."""
 
     @property
     def healthy(self) -> bool:

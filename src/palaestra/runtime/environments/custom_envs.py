@@ -23,7 +23,7 @@ from palaestra.envs.spaces.option_names import MAPPINGS, OF_RUN, PARAMETERS, STA
 from palaestra.parallel.closing import close_safely
 
 OURS = (*MAPPINGS, STATE, PARAMETERS)
-"""Options that are ours unless a factory takes one of the same name."""
+"""Options that Palaestra reads itself, unless a factory has an option of the same name."""
 NO_OPTIONS: Mapping[str, Any] = {}
 KINDS = (
     "an Env (palaestra.envs.base), a gymnasium.Env, a gymnasium.vector.VectorEnv, or a ParallelEnv or AECEnv of "

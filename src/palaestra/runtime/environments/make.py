@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 EDITOR = "editor"
 IN_PROCESS = ("gymnasium", "envpool", "pettingzoo", "python")
-"""Kinds of names whose environments run in a process of ours, one or several copies."""
+"""Kinds of names whose environments run in a Python process, one or several copies."""
 PROGRAM = "python:env"
-"""Stands for the name of an environment that a program gives."""
+"""Text in place of a name, if a program gives the environment itself."""
 DRAWN = ("gymnasium:", "envpool:", "pettingzoo:", "python:")
-"""How the names of environments begin that draw only if they are made for it, with the option `render`."""
+"""Begin of the names of environments that draw only if they are made with the option `render`."""
 
 NO_OPTIONS: Mapping[str, Any] = {}
 OWN_SETTINGS = {"areas": "env_settings.num_areas (--num-areas)", "device": "torch_settings.device (--torch-device)"}
-"""Names that an option cannot have, since other settings say them, with those settings."""
+"""Names that an option cannot have, with the settings that are meant for this."""
 
 
 def make_env(

@@ -21,9 +21,9 @@ from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.environments.unity_games import GameSettings
 
 RAYS_FOLDERS = "runtime_resources"
-"""Folder under which Ray keeps what it brings along, as long as a job needs it."""
+"""Folder under which Ray keeps the files that it copies to a machine while a job needs them."""
 START_SECONDS = 120.0
-"""Seconds without a sign of any runner at the start, after which the run gives up."""
+"""Seconds without a message of any runner at the start, after which the run gives up."""
 
 
 def open_on_runners(

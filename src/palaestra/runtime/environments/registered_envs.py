@@ -20,19 +20,21 @@ from palaestra.parallel.closing import close_safely
 from palaestra.runtime.environments.custom_envs import NO_OPTIONS, OURS, FirstMade, call
 
 DIFFERENT, ALIKE, SAME = range(3)
-"""Two environments differ; are alike, as far as can be seen; or are the same in all that they hold."""
+"""Results of a comparison of two environments: different; alike, as far as can be seen; or the same in all that they
+hold."""
 VALUES = (int, float, complex, str, bytes, type(None), np.generic)
 """Types whose values can be compared."""
 OF_A_COPY = ("env", "_np_random", "_np_random_seed", "spec", "_cached_spec")
-"""Attributes of environments that differ from copy to copy, or that are compared by themselves."""
+"""Attributes of environments that differ from copy to copy, or that are compared separately."""
 THEIRS = "gymnasium.envs."
-"""How entry points begin of environments that come with Gymnasium, which every process can open by id."""
+"""Begin of the entry points of environments that come with Gymnasium, which every process can open by id."""
 PICTURES = "ale_py"
-"""How entry points begin of Atari games, whose pictures are made smaller if a game is opened by its id."""
+"""Begin of the entry points of Atari games, whose pictures are made smaller if a game is opened by its id."""
 
 
 Form = Literal["function", "one", "several"]
-"""A function that is called once for each area, a single environment, or what has a number of areas of its own."""
+"""Form of a given environment: a function that is called once for each area, a single environment, or an object with a
+number of areas."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,9 @@ class GivenEnv:
     env: object | None
     """The environment to train in; None: it is opened by `name`."""
     label: str
-    """Its id or class, to name runs after."""
+    """The environment's id or class, after which runs are named."""
     name: str | None = None
-    """The registered environment that it is, as `--env` names it."""
+    """The name that `--env` takes, if it is a registered environment."""
     shipped_for: str | None = None
     """The registered environment whose shipped settings fit it."""
     form: Form = "function"

@@ -22,7 +22,7 @@ from palaestra.wire.side_channels import SideChannel
 from palaestra.wire.unity_channels import Engine
 
 GIVEN_OTHERWISE = {"executable", "areas", "engine", "first_copy", "all_copies"}
-"""Fields of UnityOptions that are no options of a game: they are given otherwise."""
+"""Fields of UnityOptions that are no options of a game: other arguments set them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,15 @@ OTHER = "other"
 EVALUATION = "evaluation"
 TRAINER, RANKS, EXCHANGE = "waiting for the trainer", "waiting for other ranks", "exchange with other ranks"
 OWN = (ENVIRONMENT, INFERENCE, LEARNING, TRAINER, SAVING, EVALUATION, OTHER)
-"""Parts that a rank does not spend on others."""
+"""Parts of a rank's time without waiting for other ranks and exchanging with them."""
 UNEQUAL = 0.15
 """Share of the time by which the waits of two ranks differ if one of them is slow."""
 IDLE = 0.5
-"""Share of the time below which copies are rather idle than busy."""
+"""Share of the time below which copies count as idle."""
 MANY = 2000
-"""Agents from which a tick with more of them takes longer in proportion."""
+"""Number of agents from which the duration of a tick grows in proportion to them."""
 WORTH = 1.15
-"""Times as fast from which a change is worth proposing."""
+"""Least speedup for which a change is proposed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def _less(now: Mapping[str, float], before: Mapping[str, float]) -> dict[str, fl
 
 
 EnvKind = Literal["game", "editor", "python", "builtin", "own"]
-"""Kinds of environments: of `python` ones copies can be made, `own` are objects that a program has made."""
+"""Kinds of environments: `python` ones can be copied, `own` ones are objects that a program has made."""
 
 
 @dataclass(frozen=True, slots=True)

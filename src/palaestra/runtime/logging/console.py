@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 REFRESH = 0.25
 """Seconds between two updates of the progress line."""
 SILENCE = 60.0
-"""Seconds without output after which a line about progress is printed where there is no terminal."""
+"""Seconds without output after which a line about progress is printed, if there is no terminal."""
 SUMMARIES = 5
-"""Newest summaries that a notebook shows below its progress; the run's log has all of them."""
+"""Number of newest summaries that a notebook shows below the progress; the run's log has all of them."""
 COLUMNS = 110
-"""Letters of a line in a notebook, which breaks longer ones within words."""
+"""Characters of a line in a notebook, which would break longer lines within words."""
 KEPT = 100
-"""Newest lines that are kept for a log that is attached later."""
+"""Number of newest lines that are kept for a log that is attached later."""
 _WINDOW = 60.0  # seconds over which the rate is measured
 _BARS = (8, 30)  # least and most columns of the bar
 _STYLES = {"WARNING": "yellow", "ERROR": "bold red"}

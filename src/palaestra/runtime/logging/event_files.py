@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 ANY_EVENTS = "tfevents"
-"""Part of the names of the files that TensorBoard's reader opens in a folder."""
+"""Part of the names of files that TensorBoard's reader opens in a folder."""
 MOST_RECORD = 64 * 2**20
-"""Bytes of a record, at most: the reader takes as much memory as a record says that it has."""
+"""Most bytes of a record: the reader allocates as much memory as a record states."""
 
 
 class GuardedEvents:

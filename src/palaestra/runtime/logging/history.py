@@ -31,7 +31,7 @@ class Points:
 
 
 LARGEST = 1e100
-"""Larger numbers, which no axis of a picture can show, are not a number here; so is infinity."""
+"""Largest size of a number: larger ones, which no axis of a picture can show, are replaced by NaN; so is infinity."""
 
 History: TypeAlias = dict[str, dict[str, Points]]
 """Metrics by behavior and tag."""

@@ -26,9 +26,9 @@ if TYPE_CHECKING:  # the low-level API, which also has timers, needs no torch
     from palaestra.runtime.collect.learner import Learner
 
 LONG = 1.0
-"""Seconds from which a wait is mentioned."""
+"""Seconds from which a wait is reported."""
 SURE = 0.2
-"""Share of an update after which its own progress predicts its end better than the last update's duration."""
+"""Share of an update after which its progress predicts its end better than the last update's duration."""
 
 
 def wait_for(updating: Sequence[Learner]) -> str:
@@ -76,7 +76,7 @@ class RunClock:
         self._group = group
         self._env = env
         self.collecting = 0.0
-        """Seconds of collecting, in `rounds` rounds."""
+        """Seconds spent collecting, in `rounds` rounds."""
         self.rounds = 0
         self._parts: dict[str, float] = {SAVING: 0.0, EVALUATION: 0.0}
         self._blocks = Counter[str]()

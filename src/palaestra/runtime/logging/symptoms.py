@@ -20,22 +20,22 @@ from palaestra.trainers.settings import BCSettings, SACSettings
 from palaestra.trainers.update_metrics import AT_BOUNDS, explained_tag
 
 GUIDE = "the guide 'It does not learn'"
-"""The guide that says what to do."""
+"""The guide that says what to do about a symptom."""
 ENTROPY = "Policy/Entropy"
 LEARNING_RATE = "Policy/Learning Rate"
 VALUES = explained_tag(EXTRINSIC)
 LONG, SHORT = 10, 5
-"""Summaries in a row that must show a sign: LONG for rewards and values, which take time, SHORT for the others."""
+"""Summaries in a row that must show a symptom: LONG for rewards and values, which take time, SHORT for the others."""
 LONG_SHARE = 0.3
 """Fraction of max_steps before which rewards and values are not checked."""
 CERTAIN = 3.0
 """Standard errors by which the mean reward must have risen to count as risen."""
 LIKELY = 2.0
-"""The same where it has risen by half since the first summary."""
+"""Standard errors for this if the mean reward has risen by half since the first summary."""
 SMALL = 1.0
-"""Standard deviations of an episode's return below which a rise, followed by a plateau, is no sign of learning."""
+"""Standard deviations of an episode's return: a smaller rise, followed by a plateau, is no sign of learning."""
 KEPT = 100
-"""Periods that are remembered of a behavior; of more, older neighbors are joined."""
+"""Most summary periods of a behavior that are remembered; if there are more, older neighbors are merged."""
 LITTLE_ENTROPY = 0.02
 """Share of the entropy of a uniform choice below which a policy counts as deterministic."""
 LITTLE_NOISE = 0.02
@@ -45,7 +45,7 @@ LITTLE_SQUASHED = -4.0
 LITTLE_EXPLAINED = 0.05
 """Explained variance below which the critic counts as predicting nothing."""
 MANY_AT_BOUNDS = 0.5
-"""Share of continuous actions at their bounds above which it is reported."""
+"""Share of continuous actions at their bounds above which this is reported."""
 
 
 @dataclass

@@ -18,7 +18,7 @@ from palaestra.core.metrics import GROUP_REWARD, REWARD, Aggregation
 from palaestra.runtime.settings import RunSettings
 
 Outcome: TypeAlias = Literal["finished", "stopped", "failed"]
-"""How a run ended: all behaviors reached max_steps; it was stopped and saved; an error ended it."""
+"""How a run ended: all behaviors reached max_steps; it was stopped and saved; or an error ended it."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from palaestra.parallel.closing import close_safely
 from palaestra.runtime.logging.tracker import Outcome, SeesEnd, SeesModels, SeesValues, Tracker
 
 PATIENCE = 90.0
-"""Seconds that a tracker has to close: services wait a minute for what is left to be sent."""
+"""Seconds that a tracker has to close: services wait a minute for the remaining data to be sent."""
 
 
 class TrackerSet:
@@ -24,7 +24,7 @@ class TrackerSet:
         self._trackers = dict(trackers)
         self._warn = warn
         self.watching = {name: tracker for name, tracker in trackers.items() if isinstance(tracker, SeesValues)}
-        """Trackers that take each value at once."""
+        """Trackers that receive each value immediately."""
         self._failed: set[str] = set()
 
     def text(self, behavior: str, tag: str, body: str) -> None:

@@ -12,7 +12,7 @@ from types import TracebackType
 from palaestra.core.display import print_now
 
 FIRST = 1.5
-"""Seconds until a first message; each further one comes after twice as long a pause."""
+"""Seconds until the first message; each pause after it is twice as long as the one before."""
 LONGEST = 30.0
 """Longest pause between two messages, in seconds."""
 

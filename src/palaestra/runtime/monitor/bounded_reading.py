@@ -13,10 +13,10 @@ from palaestra.core.files import regular
 MOST_JSON = 4 * 2**20
 """Largest JSON file that is read."""
 LOG_TAIL = 64 * 2**10
-"""Bytes of a log that are shown: its end."""
+"""Bytes at the end of a log that are shown."""
 
 Signature = tuple[int, int, int]
-"""Modification time, size and inode of a file; a file that did not change has the same."""
+"""Modification time, size and inode of a file; they stay the same while the file does not change."""
 
 
 def signature(path: Path | str) -> Signature | None:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 DEPTH = 3
-"""Folders below a run, at most, in which event files are looked for."""
+"""Most levels of folders below a run in which event files are looked for."""
 LAST_RECORDS = 64
 """Records at the end of a file that are read for the table of runs."""
 MOST_BYTES = 256 * 2**20
-"""Bytes of event files that are read for curves, at most."""
+"""Most bytes of event files that are read for curves."""
 MOST_RECORD = 2**20
-"""Bytes of a record that is read for the table; pictures and histograms are larger."""
+"""Most bytes of a record that is read for the table; pictures and histograms are larger."""
 _SKIPPED = {"images": 1, "audio": 1, "histograms": 1, "compressedHistograms": 1}
 
 
@@ -107,7 +107,7 @@ class EventsReader:
         self._readers: dict[Path, GuardedEvents] = {}
         self._seen: dict[Path, Signature] = {}
         self.version = 0
-        """Grows with each change of the content."""
+        """A number that grows with each change of the content."""
 
     def refresh(self) -> None:
         """Reads what was written since the last call."""

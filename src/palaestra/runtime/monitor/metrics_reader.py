@@ -17,9 +17,9 @@ from palaestra.runtime.monitor.bounded_reading import ResultsFiles, signature
 
 HEAD = frozenset(("behavior", "step", "time", "elapsed", "training", "episodes", "std", "times"))
 CHUNK = 4 * 2**20
-"""Bytes that are read at once. A longer line is skipped."""
+"""Bytes that are read at once. Lines that are longer are skipped."""
 MOST_TAGS = 2000
-"""Tags of a behavior that are kept; further ones are ignored."""
+"""Most tags of a behavior that are kept; further ones are ignored."""
 
 Numbers = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ class MetricsReader:
         self._path = path
         self._seen: tuple[int, int, int] | None = None
         self.version = 0
-        """Grows with each change of the content."""
+        """A number that grows with each change of the content."""
         self._clear()
 
     def _clear(self) -> None:

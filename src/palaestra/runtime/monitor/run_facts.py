@@ -17,12 +17,12 @@ MISSING = "(not set)"
 IGNORED = frozenset(
     ("checkpoint_settings.run_id", "checkpoint_settings.resume", "checkpoint_settings.force", "env_settings.base_port")
 )
-"""Keys that say which run it is, not how it learns."""
+"""Keys that identify a run, and do not say how it learns."""
 LOGS = ("log", "out", "err", "txt")
 """Endings of the files in `run_logs` that are shown as logs."""
 MOST_LOGS = 64
 MOST_ENTRIES = 200
-"""Snapshots of a league that are shown, at most."""
+"""Most snapshots of a league that are shown."""
 _WARNING = re.compile(r"\[?(WARNING|ERROR|CRITICAL)\b")
 
 
@@ -49,9 +49,9 @@ class LeagueTable:
     rows: tuple[int, ...]  # steps
     columns: tuple[int, ...]
     scores: tuple[tuple[int, int, float], ...]
-    """Column, row and score from 0 to 1, of pairs that have played."""
+    """Column, row and score from 0 to 1 of each pair that has played."""
     ratings: tuple[tuple[str, int, float, float], ...]
-    """Behavior, step, skill and its deviation."""
+    """Behavior, step, skill and the skill's deviation of each player."""
 
 
 @dataclass(frozen=True, slots=True)

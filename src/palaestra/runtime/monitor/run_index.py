@@ -30,7 +30,7 @@ from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.runtime.storage.writer_lock import WRITER
 
 FRESHNESS = 0.7
-"""Seconds for which a status counts as new: however many pages ask, files are looked at no more often."""
+"""Seconds for which a status counts as new, so that many open pages do not read the files more often."""
 WATCHED = (METRICS, PROGRESS, STATUS, WRITER, TIMERS)
 """Files whose change means a new status."""
 SETTINGS_KEPT = 1000

@@ -10,7 +10,7 @@ from palaestra.core.files import MODEL_FILES
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 
 DEPTH = 4
-"""Folders above a run, at most: ids may have slashes."""
+"""Most folders above a run: ids may contain slashes."""
 EVENTS = "events.out.tfevents."
 
 

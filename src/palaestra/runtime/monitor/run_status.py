@@ -22,12 +22,11 @@ from palaestra.runtime.storage.writer_lock import FRESH, WRITER, LockHolder
 
 RunState: TypeAlias = Literal["learning", "stopped", "died", "finished", "recorded"]
 """learning: a process writes to it; stopped: saved and ended before max_steps; died: nobody ended it; recorded: other
-programs' files, which do not say.
-"""
+programs' files, which do not say."""
 TAIL = 64 * 2**10
 """Bytes at the end of `metrics.jsonl` in which each behavior's last summaries are looked for."""
 CLEAN = 10.0
-"""Seconds between a run's last summary and the files of its end, at most."""
+"""Most seconds between a run's last summary and the files that it writes at its end."""
 LIVE = 60.0
 """Seconds after its last summary for which a run of another program counts as learning."""
 PROGRESS, STATUS, TIMERS = "run_logs/progress.json", "run_logs/training_status.json", "run_logs/timers.json"
@@ -41,7 +40,8 @@ class BehaviorStatus:
     step: int = 0
     max_steps: int | None = None
     reward: float | None = None
-    """Mean reward in the last summary, of whole groups where there are groups; before it, of all episodes so far."""
+    """Mean reward in the last summary, of whole groups if there are groups; before the first summary, the mean of all
+    episodes so far."""
     rate: float | None = None  # decisions a second
     values: Mapping[str, float] = field(default_factory=dict)
     """Last value of each tag."""

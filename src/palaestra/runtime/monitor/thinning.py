@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from palaestra.runtime.logging.history import Points
 
 MOST = 1000
-"""Points of a curve that are shown, at most."""
+"""Most points of a curve that are shown."""
 DIGITS = 6
 
 Numbers = NDArray[np.float64]

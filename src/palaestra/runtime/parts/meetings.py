@@ -16,7 +16,7 @@ class Meetings:
     """Decides when a run updates. A single process has no meetings, and decides on its own."""
 
     may_put_off: ClassVar[bool] = True
-    """Whether a checkpoint may wait for trainers: ranks must all save at the same moment."""
+    """Whether a checkpoint may wait for trainers: with several ranks, all must save at the same moment."""
 
     def __init__(self, context: RunContext) -> None:
         self._learners = context.learners
@@ -29,9 +29,9 @@ class Meetings:
         self.lost = False
         """Whether rank 0 can no longer write to the run's folder."""
         self.meets_first = False
-        """Whether this rank was stopped when it had to meet the others, and does so before it collects again."""
+        """Whether this rank was stopped when it had to meet the others, and meets them before it collects again."""
         self.have_met = False
-        """Whether several ranks have met, and go on."""
+        """Whether several ranks have met and continue."""
 
     def begin(self, collector: Collector) -> None:
         """Tells the ranks, when they begin, which behaviors all of them have. All ranks take part."""

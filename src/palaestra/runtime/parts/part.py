@@ -28,10 +28,10 @@ class RunPart:
     """
 
     name: ClassVar[str] = ""
-    """Key of its state in checkpoints; empty: it has none."""
+    """Key of the part's state in checkpoints; empty: it has none."""
 
     what_is_closed: ClassVar[str] = "a part of the run"
-    """Names in a warning what `close` has failed to close."""
+    """Name, in a warning, of what `close` has failed to close."""
 
     @property
     def idle(self) -> bool:
@@ -125,7 +125,7 @@ class Refused(Exception):
 
 
 MOMENTS = ("ticks_ahead", "episodes_ended", "collected", "met", "updated", "summarized", "round_ended", "endings")
-"""Moments of which a run tells only the parts that override them and are not idle."""
+"""Moments that a run reports only to the parts that override the method and are not idle."""
 
 
 def at_work(parts: Sequence[RunPart]) -> dict[str, list[RunPart]]:

@@ -28,12 +28,11 @@ REPORT_EVERY = 1000
 
 ABSENT, OPEN, FULL, DROPPED = 0.0, 1.0, 2.0, 3.0
 """States of a behavior's rollout on a rank: it has not seen the behavior; it collects; the rollout is complete; it
-collects, and has dropped complete rollouts since the ranks last met.
-"""
+collects, and has dropped complete rollouts since the ranks last met."""
 FLAGS = 3
-"""Columns of what a rank tells before those of the first behavior."""
+"""Columns of a rank's message before the columns of the first behavior."""
 PATIENCE = 10
-"""Meetings with a full rollout that others lack before there is a warning."""
+"""Meetings at which this rank has a full rollout and others do not, after which a warning is shown."""
 
 
 class RankMeetings(Meetings):
@@ -53,7 +52,7 @@ class RankMeetings(Meetings):
         self._total = 0
         self._reported = 0
         self._shared: set[str] | None = None
-        """Behaviors that all ranks have, as far as they knew when they last met; None: they have not begun."""
+        """Behaviors that all ranks have, as known when the ranks last met; None: they have not begun."""
         self._dropped = set[str]()
         """Behaviors of which rollouts were dropped since the ranks last met."""
         self._waits = Counter[str]()

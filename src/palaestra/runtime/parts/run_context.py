@@ -25,11 +25,11 @@ class RunContext:
     console: Console
     group: RankGroup
     status: TrainingStatus
-    """The list of models, which also holds lessons, ratings and the ends of behaviors."""
+    """The list of models, with lessons, ratings and the ends of behaviors."""
     one_of_several: bool = False
     """Whether this run is one of several seeds, which have a common summary."""
     learners: dict[str, Learner] = field(default_factory=dict)
-    """By behavior, in the order in which they have appeared."""
+    """Learners by behavior, in the order in which the behaviors appeared."""
 
     @property
     def inference(self) -> bool:

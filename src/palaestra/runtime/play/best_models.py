@@ -33,7 +33,7 @@ from palaestra.scenario.ending_settings import KeepBestSettings
 from palaestra.scenario.settings import CurriculumSettings
 
 Reopen = Callable[[int], Env]
-"""Opens one more environment, with about so many areas."""
+"""Opens one more environment, with about the given number of areas."""
 
 
 def reopening(settings: RunSettings, given: object | None, log: Log) -> Reopen | None:
@@ -97,9 +97,9 @@ class Trials:
         self._is_game = is_game(env)
         self._env: Env | None = None
         self._until: float | None = None
-        """Time at which an evaluation ends although the run stops; None: at once."""
+        """Time until which an evaluation may continue although the run stops; None: it ends at once."""
         self._took = 0.0
-        """Seconds of the last evaluation."""
+        """Duration of the last evaluation in seconds."""
 
     @property
     def possible(self) -> bool:

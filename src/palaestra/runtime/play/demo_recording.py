@@ -18,7 +18,7 @@ from palaestra.envs.base import Env
 from palaestra.runtime.play.assigned_brains import Side
 
 MOST_GROUPS = 1 << 31
-"""Numbers that a file has for groups, without those of a game's copies, which are in the upper half of ours."""
+"""Group ids in a file are below this: the bits above, with the number of a game's copy, are left out."""
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from palaestra.runtime.play.shown_evaluation import EvaluatedSide, Evaluation
 from palaestra.runtime.presentation.episode_progress import EpisodeProgress
 
 MOST_AREAS = 100
-"""Areas that are played at once where their number is not given, at most."""
+"""Most areas that are played at once if their number is not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class PlayOptions:
     env: object | None = None
     """Name of an environment, or one of the user's own; None: the run's."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Options of the environment."""
+    """Options for the environment."""
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Settings of Unity games."""
     quiet: bool = False
@@ -61,9 +61,10 @@ class Contestant:
     name: str
     models: Models
     policies: Mapping[str, Policy] | None = None
-    """Policies instead of the models' own, by behavior; a single one plays the only behavior, whatever its name."""
+    """Policies in place of the run's models, by behavior; a single policy plays the only behavior, whatever its
+    name."""
     env: object | None = None
-    """The environment of the user's own that it was trained in."""
+    """The user's own environment in which the contestant was trained."""
 
 
 def evaluate_all(contestants: Sequence[Contestant], wanted: PlayOptions) -> Evaluation:

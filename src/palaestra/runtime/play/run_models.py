@@ -32,11 +32,11 @@ from palaestra.scenario.settings import Parameter
 Log = Callable[[str, str], None]
 """Takes a level ('info' or 'warning') and a message of a Unity game."""
 BEST = "best"
-"""In place of a step: the best models, which `keep_best` keeps."""
+"""Word in place of a step: the best models, which `keep_best` keeps."""
 AT_STEP = re.compile(rf"(?P<run>.+)@(?P<step>\d+|{BEST})")
-"""A run's models of one step, as `first@500000`, or its best ones."""
+"""Pattern for a run's models of one step, as `first@500000`, or its best models."""
 OF_RUN = re.compile(r"-(\d+|best)$")
-"""End of a model's file name that is not part of its behavior's name."""
+"""End of a model's file name that does not belong to its behavior's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Models:
     lessons: Mapping[str, int] = field(default_factory=dict)
     """The run's present lesson of each environment parameter."""
     folder: Path | None = None
-    """Settings of the run, if there is one."""
+    """The run's folder, which has its settings; None without a run."""
     trust: bool = False
     """Whether the run's environment may be opened although another user wrote its folder."""
 

@@ -46,7 +46,7 @@ class Evaluation(Shown):
     decisions: int = 0
     """Decisions of all agents together."""
     seconds: float = 0.0
-    """How long it took."""
+    """Seconds that the evaluation took."""
 
     @property
     def runs(self) -> list[str]:

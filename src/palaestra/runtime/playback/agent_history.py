@@ -28,13 +28,13 @@ class Moment:
 
     tick: int
     obs: tuple[NDArray[np.float32], ...]
-    """Its observations now, each in the shape of its spec."""
+    """The agent's observations now, each in the shape of its spec."""
     mask: NDArray[np.bool_] | None
     continuous: NDArray[np.float32]
-    """The action that led here, (continuous,)."""
+    """The action before this moment, (continuous,)."""
     discrete: NDArray[np.int64]
     reward: float
-    """Reward of the tick, its group's included."""
+    """Reward of the tick, the group's reward included."""
     ended: bool
     """Whether an episode ended on this tick; the observation then belongs to the next episode."""
     drawing: Drawing | None

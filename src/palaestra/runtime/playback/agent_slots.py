@@ -14,7 +14,7 @@ from palaestra.runtime.play.assigned_brains import AgentKey, Side
 Moves = Mapping[AgentKey, int]
 """New slot of each agent that continues in another one, by its behavior and slot before."""
 MOST = 64
-"""Most agents of a team that are waited for."""
+"""Most agents of a team for which a new episode waits."""
 
 
 class AgentSlots:

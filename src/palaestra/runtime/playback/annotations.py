@@ -14,7 +14,7 @@ from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, INK, RED, VIOLET, Col
 from palaestra.runtime.play.assigned_brains import AgentKey
 
 HIT_COLORS = (RED, GREEN, BLUE, GOLD, VIOLET, INK)
-"""Colors of a fan's tags, in their order; after the last they begin again."""
+"""Colors of a fan's tags, in their order; if there are more tags, the colors repeat."""
 THIN, POINT = 0.004, 0.016
 """Thickness of a ray and diameter of the point where it ends, as shares of an area's size."""
 ARROW = 0.04

@@ -12,9 +12,9 @@ from palaestra.core.timestep import TimeStep
 from palaestra.runtime.play.assigned_brains import AgentKey
 
 HEIGHT = 240
-"""Height that small pictures are enlarged to."""
+"""Height in pixels to which small pictures are enlarged."""
 MOST = 4
-"""Agents that are shown."""
+"""Most agents that are shown."""
 GAP = 4
 
 

@@ -43,7 +43,7 @@ class DemoTakes:
         self.recording = False
         self.kept: list[Take] = []
         self.ended_reward = 0.0
-        """Return of the last episode that ended, recorded or not."""
+        """Return of the last episode that ended, whether it was recorded or not."""
         self._open: Take | None = None
 
     def __call__(self, before: Tables, actions: Mapping[str, Action], after: Tables) -> None:

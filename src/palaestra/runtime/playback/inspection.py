@@ -27,9 +27,9 @@ from palaestra.runtime.playback.agent_history import Moment
 from palaestra.runtime.playback.playing import Playback
 
 GAUSSIAN = 0.5 * math.log(2 * math.pi * math.e)
-"""Entropy of a Gaussian of deviation 1."""
+"""Entropy of a Gaussian with a standard deviation of 1."""
 SAMPLES = 256
-"""Actions that are drawn from a model for its distribution: a model's file has no probabilities."""
+"""Actions that are drawn from a model to estimate its distribution, as a model's file has no probabilities."""
 
 
 Distributions = tuple[list[tuple[float, float]], list[list[float]]]
@@ -44,19 +44,19 @@ class AgentInspection:
     slot: int
     team: int
     obs: dict[str, NDArray[np.float32]]
-    """Observations by name, in the shape of their spec."""
+    """Observations by name, each in the shape of its spec."""
     reward: float
     """Reward in the current episode."""
     length: int
     """Ticks in the current episode."""
     continuous: list[tuple[float, float]] = field(default_factory=list)
-    """Mean and standard deviation of each continuous action, as sampled for the environment."""
+    """Mean and standard deviation of each continuous action, estimated from sampled actions."""
     discrete: list[list[float]] = field(default_factory=list)
-    """Probability of each choice of each branch, as sampled."""
+    """Probability of each choice of each branch, estimated from sampled actions."""
     rays: list[tuple[RayFan, list[RayHit]]] = field(default_factory=list)
     """Ray sensors and their hits."""
     value: float | None = None
-    """Value that the critic expects from here on; None without a critic."""
+    """Return that the critic expects from now on; None without a critic."""
     unseen: frozenset[str] = frozenset()
     """Names of the observations that its model does not see, such as those for the critic alone."""
 
@@ -163,9 +163,9 @@ class Sayings:
     """Distributions and values that a network gives for N observations."""
 
     mean: Tensor
-    """(N, continuous), as for the environment."""
+    """Mean of each continuous action, (N, continuous), in the environment's scale."""
     deviation: Tensor
-    """(continuous,)."""
+    """Standard deviation of each continuous action, (continuous,)."""
     choices: list[Tensor]
     """Probability of each choice, (N, choices) each."""
     value: Tensor

@@ -20,7 +20,7 @@ from palaestra.runtime.playback.tally import Tally
 USUAL_TICK = 0.05
 """Seconds of a tick of an environment that does not say how long one lasts."""
 SHORTEST_TICK = 0.02
-"""Least seconds of a tick of a game that keeps time by itself, at normal speed: Unity's usual step of physics."""
+"""Least seconds of a tick for a game that keeps time by itself, at normal speed: Unity's usual physics step."""
 
 Watcher = Callable[[Mapping[str, TimeStep], Mapping[str, Action], Mapping[str, TimeStep]], None]
 
@@ -33,7 +33,8 @@ class PlayedEnv:
         self.brains = AssignedBrains(self.env, brain_of)
         self.tally = Tally()
         self.slots: AgentSlots | None = AgentSlots() if self.env.traits.reassigns_slots else None
-        """Slots that have agents, where each episode may be in another slot; None: agents stay where they are."""
+        """Slots that have agents, if an agent's episodes may be in different slots; None: agents stay in their
+        slots."""
         self.steps: dict[str, TimeStep] = {}
         """Tables of the newest tick, which are never modified."""
         self.actions: dict[str, Action] = {}
@@ -41,13 +42,14 @@ class PlayedEnv:
         self.tick = -1
         """Number of the newest tick; -1 before the first."""
         self.made = 0.0
-        """When it was made, of time.monotonic."""
+        """Time of the newest tick, by time.monotonic."""
         self.looked: AgentKey | None = None
-        """The agent that is looked at, in the slot that it has now."""
+        """The agent that the viewer looks at, in its present slot."""
         self.watchers: list[Watcher] = []
-        """Called after each tick (tables before, actions, tables after) and restart (only the last)."""
+        """Functions that are called after each tick (tables before, actions, tables after) and after a restart (only
+        the last)."""
         self.followers: list[Callable[[Moves], None]] = []
-        """Called after the watchers if agents continue in other slots."""
+        """Functions that are called after the watchers if agents continue in other slots."""
         self._seed = seed
 
     @property

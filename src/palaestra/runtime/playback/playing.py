@@ -20,7 +20,7 @@ from palaestra.runtime.playback.scene_display import Display, Picture
 
 FASTEST = 10.0
 NICE = 10
-"""Priority of the thread below that of training runs beside it, where threads have priorities of their own."""
+"""Priority of the thread, lower than that of training runs on the machine, on systems whose threads have priorities."""
 
 Opened = tuple[Env, BrainOf]
 
@@ -34,7 +34,7 @@ class PlaybackState:
     speed: float
     ticks: int
     error: str | None
-    """Why it ended; None while it plays."""
+    """Why the playback ended; None while it plays."""
     held: float
     """Seconds until the next tick, while a countdown runs."""
 
@@ -63,7 +63,8 @@ class Playback:
         self._held_until = 0.0
         self._error: str | None = None
         self.game: PlayedEnv | None = None
-        """The environment with its brains, once it is open: only to read, and to be changed by `order`."""
+        """The environment with its brains, once it is open. Other threads only read it, and change it through
+        `order`."""
         self.display = Display()
         self._thread = threading.Thread(target=self._run, name="playback", daemon=True)
         self._thread.start()

@@ -17,16 +17,16 @@ from palaestra.runtime.playback.cameras import camera_pictures
 from palaestra.runtime.playback.played_env import PlayedEnv
 
 WANTED = 2.0
-"""Seconds for which drawings and pictures are made after someone asked for one."""
+"""Seconds after a request for which drawings and pictures are made."""
 FRAME = 1 / 60
 """Least seconds between two drawings."""
 PICTURE = 1 / 25
-"""Least seconds between two pictures, which cost more."""
+"""Least seconds between two pictures, which take longer than drawings."""
 SCENE = 1.5
 """Width of the page's scene, as a share of its height."""
 
 Picture = NDArray[np.uint8]
-"""(H, W, 3)."""
+"""A picture, (H, W, 3)."""
 
 
 class Display:

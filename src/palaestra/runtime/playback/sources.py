@@ -35,7 +35,7 @@ from palaestra.runtime.showing.live_models import LiveModels
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
 PLAYER = "player"
-"""Brain that is a person: it sits in a single seat, while its mates are played by other brains."""
+"""Name of the brain that is a person, who plays a single agent; other brains play the agent's teammates."""
 DEFAULT_AREAS = 4
 GAME_ON_PAGE: Mapping[str, Any] = {
     "time_scale": 1.0,
@@ -44,9 +44,9 @@ GAME_ON_PAGE: Mapping[str, Any] = {
     "width": 640,
     "height": 400,
 }
-"""Settings of a Unity game that someone watches or plays, instead of those of a training."""
+"""Settings of a Unity game on a page, in place of the settings of a training."""
 NO_RESTARTS = Restarts(lifetime=0)
-"""A game that ends is not started again: a message asks to load the page again."""
+"""Limit of restarts: a game that ends is not started again; a message asks to load the page again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,15 @@ class PlaybackSource:
     run: str | None = None
     """Id of a run in `results`."""
     env: str | None = None
-    """Environment, by the name that --env has; None: the run's own."""
+    """The environment's name, as for --env; None: the run's own environment."""
     step: int | None = None
     """Step of the run whose models play; None: the newest."""
     brains: Sequence[str] = ()
-    """Brains as typed after --brain; they go before the run's models."""
+    """Brains as typed after --brain; they override the run's models."""
     chosen: Sequence[str] = ()
     """Brains of sides, such as `Ball?team=1=random`, that were chosen on the page; they override `brains`."""
     areas: int | None = 1
-    """Areas; None: `DEFAULT_AREAS`. A Unity game always has the run's own number, or one."""
+    """Number of areas; None: `DEFAULT_AREAS`. A Unity game always has the run's own number, or one."""
     deterministic: bool = False
     trust: bool = False
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])

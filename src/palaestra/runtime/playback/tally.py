@@ -22,7 +22,7 @@ RECENT = 100
 PERSON = ".player.json"
 PERSON_START = 1200.0
 PERSON_K = 32.0
-"""Greatest change in one game: more than a model's, since a person plays few games."""
+"""Greatest change of a person's rating by one game: more than a model's, since a person plays few games."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class SideScore:
     drawn: int = 0
     lost: int = 0
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
-    """Returns of the last episodes."""
+    """Returns of the newest episodes."""
 
     @property
     def mean(self) -> float | None:
@@ -53,11 +53,11 @@ class Tally:
         self.lengths: dict[str, NDArray[np.int64]] = {}
         """By behavior (S,): ticks of each slot's open episode."""
         self.scores: dict[tuple[str, int], SideScore] = {}
-        """By behavior and team."""
+        """Scores by behavior and team."""
         self.ended: list[tuple[str, int, float]] = []
         """Episodes that ended on the newest tick: behavior, slot and return."""
         self._mixed: set[tuple[str, int]] = set()
-        """Slots whose open episode began before the scores did."""
+        """Slots whose open episode began before the scores were reset."""
 
     def begin_scores(self) -> None:
         """Starts the scores again after a change of brains. Open episodes, which both played, do not count."""

@@ -34,16 +34,16 @@ PATTERNS = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 1.5, 1.2, 1.5)))
 """Line styles: solid, dashed, dotted, dash and dot. When colors and line styles are used up, lines get marks too."""
 MARKS = (None, "o", "s", "^", "D", "v")
 LONGEST = 120
-"""Letters of a name that are drawn, at most."""
+"""Most letters of a name that are drawn."""
 SEPARATOR = "  ·  "
 SHORT, OVER = 0.012, 0.06
-"""Shares by which the round number at an axis's end may be below and above the last value."""
+"""Shares of the axis by which the round number at its end may be below and above the last value."""
 INK, SOFT, GRID = "#22262b", "#6d757e", "#e4e7eb"
 DARK = (
     '[data-jp-theme-light="false"] .palaestra-figure, body.vscode-dark .palaestra-figure, '
     'html[theme="dark"] .palaestra-figure {filter: invert(.93) hue-rotate(180deg)}'
 )
-"""Style of a picture where JupyterLab, VS Code and Colab have a dark theme: dark, with lines of the same colors."""
+"""Style of a picture for dark themes of JupyterLab, VS Code and Colab, with the same line colors."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Key = tuple[str, str]
-"""Run and behavior of a line."""
+"""Run and behavior of a curve."""
 
 SKILL, LEARNING_RATE = "Self-play/Skill", "Policy/Learning Rate"
 OVERVIEW = (
@@ -39,7 +39,7 @@ OVERVIEW = (
     "Losses/Value Loss",
     LEARNING_RATE,
 )
-"""Panels of `curves.png`. The learning rate makes room for ratings and a success rate."""
+"""Panels of `curves.png`. If there are ratings and a success rate, the learning rate is left out."""
 UNITS = {
     REWARD: "per episode",
     GROUP_REWARD: "per group",
@@ -52,7 +52,7 @@ UNITS = {
 LEGEND_COLUMNS, LEGEND_LETTERS = 5, 60
 """Number of behaviors, and total length of their names, that fit into the legend above the panels of one run."""
 MOST_DRAWN, MOST_PANELS = 1000, 64
-"""Curves and panels of a picture, at most: time and memory grow with them."""
+"""Most curves and panels of a picture: time and memory grow with them."""
 NOISY, LEAST_NOISY, WINDOW = 6.0, 20, 25
 """A curve of at least LEAST_NOISY points that goes up and down NOISY times its range is smoothed over 1 / WINDOW."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_FILES = 50
-"""Files that one picture shows."""
+"""Most files that one picture shows."""
 MOST_NUMBERS = 400
 """Largest number of observation values whose ranges are drawn; of more values, evenly spaced ones are drawn."""
 MOST_NAMED = 6

@@ -10,7 +10,7 @@ from contextlib import suppress
 from palaestra.core.display import PAUSE, NotebookLines, in_notebook, is_terminal, print_now
 
 SILENCE = 30.0
-"""Seconds between two lines where there is neither terminal nor notebook."""
+"""Seconds between two lines if there is neither a terminal nor a notebook."""
 
 
 class EpisodeProgress:

@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 from palaestra.core.display import escaped, readable
 
 COLORS = ("#3f7fe0", "#d8566a", "#2fa877", "#e08e1b", "#8d63c4", "#1aa3b8", "#9a7b4f", "#cc62a8")
-"""Colors that can be seen on white and on black."""
+"""Colors that are visible on white and on black."""
 POINTS = 160
-"""Points of a curve, at most."""
+"""Most points of a curve."""
 WIDTH, HEIGHT = 460, 130
 LEFT, BOTTOM, TOP = 58, 20, 8
-"""Margins in pixels."""
+"""Margins of the picture in pixels."""
 SHORT_NAME, NAME = 16, 34
-"""Letters of a name up to which it is shown whole, and of the longest one."""
+"""Letters of a name above which common first words of all names are left out, and most letters of a shown name."""
 
 NEAR_ZERO = 0.3
-"""Positive values whose lowest is at most this share of the highest are drawn above zero, as in a picture."""
+"""If all values are positive and the lowest is at most this share of the highest, the vertical axis begins at zero."""
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Steps and values."""
+"""Steps and values of a curve."""
 
 
 def svg(curves: Mapping[str, Curve], title: str = "", x_name: str = "decisions") -> str:

@@ -9,9 +9,9 @@ from textwrap import wrap
 from palaestra.core.wording.voice import voiced
 
 LABELS = 8
-"""Columns of the labels."""
+"""Width of the labels in characters."""
 COLUMNS = 100
-"""Columns of a line where there is no terminal."""
+"""Width of a line in characters if there is no terminal."""
 
 
 def labelled(label: str, lines: Sequence[str]) -> Iterator[str]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from palaestra.core.display import escaped, shortened
 
 MOST_ROWS = 30
-"""Rows of a table in a notebook."""
+"""Most rows of a table in a notebook."""
 NUMBER = re.compile(r"[-+±<>]?[.\d]|(inf|nan|never)\b")
-"""How a cell of a number begins."""
+"""Pattern of the begin of a table cell with a number."""
 CELL = "padding:2px 12px 2px 0;border:0;background:transparent;white-space:nowrap"
 
 
@@ -24,9 +24,9 @@ class ResultTable:
     rows: Sequence[Sequence[str]]
     left: int = 1
     title: str = ""
-    """Line above it."""
+    """Line above the table."""
     notes: Sequence[str] = ()
-    """Lines below it."""
+    """Lines below the table."""
 
     def text(self) -> str:
         """Returns the table as lines of text. Control characters in names are escaped."""

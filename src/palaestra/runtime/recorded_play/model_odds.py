@@ -20,12 +20,12 @@ from palaestra.core.errors import PolicyError
 from palaestra.runtime.recorded_play.played_decisions import Rows
 
 NOISE = (-5.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 5.0)
-"""Amounts of noise, in standard deviations, at which continuous actions are known."""
+"""Amounts of noise, in standard deviations, for which continuous actions are computed."""
 NOISE_INPUT, PART = "palaestra_noise", 512
 SAME = 2e-3
-"""Largest difference between numbers of one action: engines round differently."""
+"""Largest difference between numbers of two equal actions: engines round differently."""
 GUESSED_DEVIATION, GREEDY = 0.1, 0.95
-"""Stand-ins for the deviation of a model that draws no noise, and for the chance of a choice without its odds."""
+"""Values in place of the deviation of a model that draws no noise, and of the unknown probability of a choice."""
 
 Numbers = NDArray[np.float32]
 

@@ -30,7 +30,8 @@ Recorded = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.bool_]]
 
 STACKED = re.compile(r"StackingSensor_size(\d+)_")
 MOST_FRAMES, MOST_ORDERED, MOST_COMPONENTS = 10, 4, 20
-"""Most stacked frames; most things whose every order is tried, of more pairs; numbers and branches to try alone."""
+"""Most stacked frames; most things of which every order is tried, if more only pairs are exchanged; numbers and
+branches that are tried alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,13 @@ from palaestra.runtime.recorded_play.play_causes import Cause, Recorded, possibl
 from palaestra.runtime.recorded_play.played_decisions import PlayedDecisions
 
 AGREES = 0.98
-"""Least share of decisions that are the model's likeliest actions where a game plays those."""
+"""Least share of decisions that must be the model's likeliest actions, if a game plays the likeliest actions."""
 SCREENED, AROUND, MOST_CAUSES, KEPT = 192, 8, 3, 6
 """Decisions with which all causes are tried, and those around each of the first begins of episodes; causes together,
-and sets of them that are continued with one more.
-"""
+and sets of them that are continued with one more."""
 LEAST_EXPLAINED, CLEAR, LOOSE = 3, 6.0, 4.0
 """Differing decisions that a cause must explain; standard errors by which it must explain drawn actions better, and by
-which these may differ from what is expected.
-"""
+which these may differ from what is expected."""
 SPREAD, MEAN_NOISE, MEAN_CHANCE = (0.95, 1.05), 0.05, 0.01
 """Relative variance, and differences of means in deviations and in nats, that are none whatever their error."""
 ROUNDING, FAR = 1e-5, 50.0

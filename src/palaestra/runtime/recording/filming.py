@@ -47,10 +47,11 @@ from palaestra.runtime.recording.video_files import check_format, write_recordin
 AREAS = 4
 WIDTH, PANEL_WIDTH = 640, 320  # pixels: of a single panel, and of each of several
 FINER = 1.25
-"""How much finer than on the picture built-in environments are drawn, so that edges are smooth."""
+"""Factor by which built-in environments are drawn larger than the picture, so that edges are smooth."""
 MOST_PANELS = 16
 USUAL_FPS, MOST_GIF_FPS, MOST_VIDEO_FPS = 10, 30, 60
-"""Pictures a second where the environment has no time, and the most that real time gets."""
+"""Pictures a second if the environment has no time scale, and most pictures a second in real time, for a GIF and for a
+video."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +59,13 @@ class Film:
     """How a recording is made."""
 
     areas: int | None = None
-    """Areas of each panel; None: 4 of a built-in environment, else 1, and 1 where there are several panels."""
+    """Areas of each panel; None: 4 of a built-in environment, else 1, and 1 if there are several panels."""
     seconds: float = 8.0
-    """Length."""
+    """Length of the recording in seconds."""
     episodes: int | None = None
-    """Episodes of each agent after which it ends; None: no limit."""
+    """Episodes of each agent after which the recording ends; None: no limit."""
     fps: float | None = None
-    """Pictures a second; None: real time where the environment has one, else 10."""
+    """Pictures a second; None: real time if the environment's ticks have a duration, else 10."""
     width: int | None = None
     """Width in pixels; None: 640 for a single panel, else 320 for each."""
     sampled: bool = False
@@ -72,11 +73,11 @@ class Film:
     seed: int = 0
     """Seed of the environments and of sampled actions."""
     titles: bool = True
-    """Whether titles and rewards are drawn in."""
+    """Whether titles and rewards are drawn into the picture."""
     title: str | None = None
-    """Title instead of the run's name."""
+    """Title in place of the run's name."""
     force: bool = False
-    """Whether a file that exists is overwritten."""
+    """Whether an existing file is overwritten."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Options of the environment, which override the run's."""
     every: int = 1

@@ -22,11 +22,11 @@ class Recording(Shown):
     file: Path
     """The GIF or video."""
     pictures: int
-    """Number of its pictures."""
+    """Number of pictures in the recording."""
     seconds: float
-    """Its length."""
+    """Length of the recording in seconds."""
     bytes: int
-    """Its size."""
+    """Size of the file in bytes."""
     notes: tuple[str, ...] = ()
     """Remarks on the recording, for example that it shows other steps than requested."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont, ImageFont
 
 Picture = NDArray[np.uint8]
-"""(height, width, 3)."""
+"""A picture, (height, width, 3)."""
 GAP = 4  # pixels between areas
 PANEL_GAP = 8  # pixels between panels
 LEAST_LETTERS, MOST_LETTERS = 12, 24  # pixels
@@ -31,7 +31,7 @@ class Panel:
     picture: Picture
     title: str = ""
     reward: str = ""
-    """Written to the right of the title, or below it where that has no room."""
+    """Text to the right of the title, or below it if there is no room."""
 
 
 def tile(pictures: Sequence[Picture]) -> Picture:

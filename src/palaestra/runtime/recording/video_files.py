@@ -25,7 +25,8 @@ GIF_BYTES = 2_000_000
 """Largest size of a GIF: many README pages and chats do not show larger ones."""
 COLORS = 256
 RARE = 0.5
-"""Exponent of a color's frequency when the palette of a GIF is chosen: below 1, small things keep their colors."""
+"""Exponent of a color's frequency when the palette of a GIF is chosen: below 1, so that small things keep their
+colors."""
 LEAST_WIDTH = 96
 """Width in pixels below which no GIF is made smaller."""
 CODECS = {
@@ -34,7 +35,7 @@ CODECS = {
 }
 """Codec and parameters of ffmpeg by the end of a video's name."""
 MOST_FPS = {".gif": 50, ".mp4": 60, ".webm": 60}
-"""Greatest rate of each format; a GIF's pictures last hundredths of a second."""
+"""Most pictures a second of each format; in a GIF, a picture's duration is counted in hundredths of a second."""
 
 
 def check_format(file: Path, fps: float) -> None:

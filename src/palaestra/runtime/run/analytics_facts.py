@@ -26,11 +26,11 @@ NAMES = (
     *("demo_path", "run", "minari", "clips", "observations", "critic_only"),
     *("teacher", "teacher_behavior", "opponents"),
 )
-"""Settings with texts that are hashed."""
+"""Settings with texts, which are sent as hashes."""
 CODE = ("vis_encode_type", "body", "trainer_type", "reward_signals", "trackers")
 """Settings that may name the user's code, as `package.module:Class`."""
 OURS = ("env_options", "side_channels")
-"""Keys of env_settings whose values can be of any kind."""
+"""Keys of env_settings whose values may be of any kind."""
 
 
 def training_facts(settings: RunSettings, device: torch.device) -> TrainingFacts:

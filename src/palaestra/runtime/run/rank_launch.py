@@ -24,7 +24,7 @@ from palaestra.runtime.control.os_signals import LAUNCHED, act_on_closed_input
 from palaestra.runtime.settings.tree import TorchSettings
 
 GRACE = 10.0
-"""Seconds that the other ranks have to notice that one is gone, and to end."""
+"""Seconds in which the other ranks must notice that a rank has ended, and end too."""
 CHECK = 0.05
 """Seconds between two looks at the processes."""
 OURS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -32,11 +32,12 @@ INTERFACES = {
     platform: {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": name}
     for platform, name in (("linux", "lo"), ("darwin", "lo0"))
 }
-"""Network interface of the ranks, which are all on this machine. PyTorch would listen where other machines reach it."""
+"""Network interface of the ranks, which are all on this machine. PyTorch's default can be reached from other
+machines."""
 PREFIX, TRACEBACK = "palaestra: error: ", "Traceback (most recent call last)"
 GOES_ON = "--resume continues the run"
 PATIENCE = 60.0
-"""Seconds that a rank has to save what it has learned once its launcher is gone."""
+"""Seconds that a rank has to save its state after its launcher has ended."""
 LINES = 200
 """Lines of a rank's standard error that are kept."""
 

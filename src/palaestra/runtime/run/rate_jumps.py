@@ -15,11 +15,11 @@ from palaestra.runtime.settings import BehaviorSettings, RunSettings, behavior_s
 from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE
 
 LAST = {"learning_rate": LAST_LEARNING_RATE, "beta": LAST_BETA, "epsilon": LAST_EPSILON}
-"""Values at which linear schedules end."""
+"""Hyperparameters' values at the end of linear schedules."""
 NOTABLE = 1.5
 """Factor by which a rate must rise for a warning."""
 LOW_SHARE = 0.1
-"""Share of a run's first rate that is offered if its last rate was too low to learn anything."""
+"""Share of a run's first rate that is proposed if its last rate was too low to learn anything."""
 
 
 def current_value(learner: Learner, name: str) -> float | None:

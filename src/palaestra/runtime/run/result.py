@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NONE = (np.empty(0), np.empty(0))
-"""The curve of a behavior without this metric."""
+"""The empty curve of a behavior without this metric."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -39,23 +39,23 @@ class Result(Shown):
     steps: dict[str, int]
     """Decisions of each behavior."""
     rewards: dict[str, float | None]
-    """Mean return of the episodes of each behavior's last summary; `evaluate` says how good the end is."""
+    """Mean return of the episodes in each behavior's last summary; `evaluate` measures the final policy."""
     episodes: dict[str, int]
-    """Number of these episodes."""
+    """Number of episodes in `rewards`."""
     models: dict[str, Path]
     """The final model (.onnx) of each behavior."""
     finished: bool
-    """False: it was stopped early, and can be resumed."""
+    """Whether the run reached its end; False: it was stopped early, and can be resumed."""
     signal: int | None = None
-    """The number of the signal that stopped it."""
+    """Number of the signal that stopped the run."""
     endings: dict[str, str] = field(default_factory=dict)
-    """By behavior, "goal" or "no progress", where stop_when ended the run."""
+    """By behavior, "goal" or "no progress", if stop_when ended its training."""
     success_rates: dict[str, float] = field(default_factory=dict)
-    """Share of successful episodes of each behavior's last summary, where the environment reports it."""
+    """Share of successful episodes in each behavior's last summary, if the environment reports success."""
     unwritten: tuple[str, ...] = ()
     """Behaviors whose final model could not be written."""
     env: Any = field(default=None, compare=False)
-    """The environment, or the function that makes it, that was given to `train`; None for one given by its name."""
+    """The environment that was given to `train` as an object or a function; None if it was given by name."""
 
     @property
     def run_id(self) -> str:

@@ -35,21 +35,21 @@ class SavedRun:
     def __init__(self, checkpoint: Checkpoint | None, group: RankGroup) -> None:
         """`checkpoint`: None for a new run. Raises CheckpointError for a state that no run has written."""
         self.run: Mapping[str, Any] = {}
-        """Everything but the learners' own."""
+        """The saved state except the learners' states."""
         self.parts: Mapping[str, Any] = {}
-        """By name of a part, its state."""
+        """Saved state of each part of the run, by the part's name."""
         self.learned: dict[str, Any] = {}
-        """By behavior that has not appeared, the state of its learner."""
+        """Saved states of the learners of behaviors that have not appeared yet."""
         self.collectors: dict[str, Any] = {}
-        """By behavior that has not appeared, the state of its collector."""
+        """Saved states of the collectors of behaviors that have not appeared yet."""
         self.specs: dict[str, Any] = {}
-        """By behavior, its spec; those of behaviors that have appeared stay."""
+        """Saved spec of each behavior, kept after the behavior has appeared."""
         self.same_ranks = True
-        """Whether as many ranks have saved it."""
+        """Whether the run was saved by the same number of ranks."""
         self.threads: int | None = None
-        """Number of threads with which it was computed."""
+        """Number of threads that the saved session computed with."""
         self._configuration: str | None = None
-        """The file of the settings with which it was saved, before this session writes it anew."""
+        """The settings file that the saved session wrote, before this session writes its own."""
         self._group = group
         self._ranks = 1
         self.checkpoint = checkpoint

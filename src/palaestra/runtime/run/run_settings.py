@@ -42,7 +42,7 @@ Config = Path | str | Mapping[str, Any] | None
 """A settings file, a tree of settings, or nothing."""
 _OF_ENV = ("base_port", "editor_port", "bind", "env_args")
 ONLY_OF_GAMES = frozenset({*_OF_ENV, *EngineSettings.model_fields} - {"time_scale"})
-"""Settings that a flag may change only where the environment is a Unity game."""
+"""Settings that a flag may only change if the environment is a Unity game."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class TrainingRequest:
 
     config: Config
     overrides: Mapping[str, Any]
-    """Flags or keywords, as a part of the settings tree."""
+    """Values of flags or keywords, as a part of the settings tree."""
     sets: Sequence[Setting | str] = ()
     env: object | None = None
-    """The environment that a program gives, as for `palaestra.train`; None: the settings name it."""
+    """The environment that a program passes, as to `palaestra.train`; None: the settings name it."""
     callbacks: Sequence[Callback] = ()
     notes: Sequence[str] = ()
-    """Warnings to begin with."""
+    """Warnings to show at the start."""
     quiet: bool = False
     one_of_several: bool = False
     """Whether this run is one of several seeds, which have a common summary."""

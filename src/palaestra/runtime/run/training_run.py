@@ -69,17 +69,17 @@ class Run:
         self.stopped = False
         """Whether the run saves and ends at the next tick: after a signal, a request, a callback or a goal."""
         self.asked_to_stop = False
-        """Whether someone waits for that, after a signal or a request, so that an evaluation is left out."""
+        """Whether someone waits for the run to stop, after a signal or a request, so that an evaluation is left out."""
         self.begun = False
-        """Whether it collects; before that, what can never work is refused."""
+        """Whether the run collects; before that, settings that can never work are refused."""
         self.at_work: Mapping[str, Sequence[RunPart]] = {}
-        """By moment, the parts that take part in it and are not idle, as of when the last behavior joined."""
+        """By moment, the parts that take part in it and are not idle, as known when the last behavior joined."""
         self.unused: set[str] = set()
-        """Blocks of settings that a warning has named, together with the behavior that they may be meant for."""
+        """Unused blocks of settings that a warning has named, together with the behavior that each may be meant for."""
         self.students: dict[str, list[Learner]] = {}
         """By behavior, the learners that learn from its rollouts."""
         self.updating: list[Learner] = []
-        """Learners whose updates have not ended, the one under way first."""
+        """Learners whose updates have not ended, the running update first."""
         settings, env, group = context.settings, context.env, context.group
         self.models = ModelWriter(context, statistics.trackers.model)
         self.meetings = meetings_of(context, warnings or RankWarnings())

@@ -20,7 +20,7 @@ ONE_SEED = "--one-seed"
 """Hidden flag of a process that trains one of several seeds."""
 ENV_ARGS = "--env-args"
 STUCK = 3
-"""Exit status of a run that made no progress: its seed counts, and others go on."""
+"""Exit status of a run that made no progress: its seed counts, and the other seeds continue."""
 
 
 class SeedProcess:

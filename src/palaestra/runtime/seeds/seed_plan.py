@@ -30,9 +30,9 @@ class SeedRun:
     seed: int
     folder: RunFolder
     resume: bool
-    """Whether the run exists already, and continues."""
+    """Whether the run exists already and is continued."""
     config: Config
-    """Settings to begin with; of a run that is resumed without a file, None: its own."""
+    """Settings to start with; None if a run is resumed without a settings file: its own settings."""
 
     def sets(self) -> list[str]:
         """Returns the arguments of `--set` for this run."""
@@ -54,7 +54,7 @@ class SeedPlan:
     runs: tuple[SeedRun, ...]
     at_once: int
     named_env: bool
-    """Whether the settings name the environment, so that a command can open it."""
+    """Whether the settings name the environment, so that a separate command can open it."""
 
     @property
     def pattern(self) -> str:

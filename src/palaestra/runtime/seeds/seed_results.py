@@ -27,11 +27,11 @@ class SeedResults(Shown):
     results: dict[int, Result]
     """Each seed's result, without failed seeds."""
     errors: dict[int, str]
-    """Why seeds failed."""
+    """Error messages of the failed seeds."""
     comparison: Comparison | None = field(compare=False)
     """Scores of all seeds, with their interquartile mean and its interval; None before the first summaries."""
     tables: tuple[ResultTable, ...]
-    """For each behavior a row for each seed, and the interval."""
+    """For each behavior a table with a row for each seed, and the interval."""
 
     def frame(self) -> pandas.DataFrame:
         """Returns all metrics of all seeds as a data frame: a row for each seed, behavior and summary, a column for

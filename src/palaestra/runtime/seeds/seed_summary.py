@@ -22,7 +22,7 @@ from palaestra.runtime.presentation.result_tables import ResultTable
 from palaestra.runtime.seeds.seed_plan import SeedPlan
 
 MOST_PLAYED = 5
-"""Runs in the command that plays them."""
+"""Most runs in the command that plays them."""
 
 
 def seed_comparison(plan: SeedPlan) -> Comparison | None:

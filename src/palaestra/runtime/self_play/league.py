@@ -22,9 +22,8 @@ Numbers = NDArray[np.int64]
 Progress: TypeAlias = Callable[[int, int], None]
 """A callback that receives the number of games played so far and the total."""
 PATIENCE = 2000
-"""Episodes of agents that may end in an area before it is taken for one with several games, and ticks in which the
-teams of a game may come.
-"""
+"""Agents' episodes that may end in an area before the area counts as one with several games, and ticks in which all
+teams of a game must appear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +258,7 @@ class Seats:
         self._policies = policies
         self._teams: dict[str, Numbers] = {}
         self.area_of: dict[str, Numbers] = {}
-        """By behavior, (S,)."""
+        """By behavior, the area of each slot, (S,)."""
         self.side_of: dict[str, Numbers] = {}
 
     def take(self, steps: Mapping[str, TimeStep]) -> None:

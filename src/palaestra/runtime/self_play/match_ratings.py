@@ -39,8 +39,7 @@ class MatchRatings:
         self._warned = False
         self._last = np.zeros((0, 0))
         """Mean last rewards (areas, sides), in open episodes, of the agents that ended last; NaN: none did, or some
-        were truncated.
-        """
+        were truncated."""
 
     def begin(self) -> None:
         """Forgets the episodes of all areas."""

@@ -32,7 +32,7 @@ class ExploitingActor(Protocol):
     """A learner that plays some slots of another learner's behavior."""
 
     slots: Tensor | None
-    """The slots (S,) that it plays."""
+    """The slots (S,) that the exploiter plays."""
 
     @property
     def network(self) -> Actor:
@@ -55,11 +55,11 @@ class MixedPolicy:
         """Brains whose streams of random numbers a checkpoint holds."""
         self._parts: list[PolicyRows] = []
         self.learned: Tensor | None = None
-        """Slots (S,) that the learning policy plays; None before `assign`, also after `forget`."""
+        """Slots (S,) that the learning policy plays; None before `assign` and after `forget`."""
         self.fixed: Tensor | None = None
         """Slots (S,) that fixed policies play."""
         self.fixed_slots = 0
-        """Number of these."""
+        """Number of the slots in `fixed`."""
         self.exploiter: ExploitingActor | None = None
         """The learner that plays some slots against the learning policy."""
 

@@ -12,9 +12,9 @@ from palaestra.scenario.ratings import COPY_SPREAD, Skill
 from palaestra.scenario.self_play_schedule import LEARNING, Pool
 
 Game = tuple[str, int, float]
-"""A learning behavior, the number of its opponent, and its result."""
+"""A learning behavior, the number of its opponent, and the result of the game."""
 RatingChanges = tuple[dict[int, float], dict[int, "tuple[float, float]"]]
-"""Changes of Elo and evidence of skill, by player."""
+"""Changes of Elo and results for the skill estimate, by player."""
 
 
 class PlayerRatings:

@@ -59,10 +59,10 @@ class SelfPlayBehavior:
         self.games = PoolGames(self._pool, group)
         self._steps_when_met = 0
         self._steps_since = 0
-        """Decisions by fixed policies until the ranks last met, and since then on this rank."""
+        """Decisions by fixed policies until the ranks last met, and on this rank since then."""
         self._next = 0
         self._copy = (LEARNING, -1)
-        """Newest copy of the policy, and the updates when it was made."""
+        """Newest copy of the policy, and the number of updates when it was made."""
         self._first_written = False
         self._loaded = False
         self._unwritten: dict[int, Shared] = {}

@@ -36,7 +36,7 @@ class SelfPlay(RunPart):
         self._steps: Mapping[str, TimeStep] = {}
         """The newest tables after a reset."""
         self._warned = set[str]()
-        """Warnings that were given."""
+        """Warnings that were shown."""
         self._saved: Mapping[str, Any] = {}
         """States of behaviors that have not appeared."""
         settings = context.settings

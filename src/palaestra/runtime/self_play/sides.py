@@ -43,7 +43,8 @@ class Sides:
         self.chosen: Numbers = np.zeros(0, np.int64)
         """Player of each side (sides,)."""
         self.decided_alone = group.known(now=True, when_met=False)
-        """Whether changes are decided at every tick: ranks decide when they meet, and draw the same opponents then."""
+        """Whether changes are decided at every tick; with several ranks they are decided when the ranks meet, and all
+        draw the same opponents."""
         self._info = info
 
     @property

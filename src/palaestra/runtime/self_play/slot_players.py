@@ -19,7 +19,7 @@ from palaestra.scenario.self_play_schedule import EXPLOITER, LEARNING, NEWEST
 
 Numbers = NDArray[np.int64]
 PATIENCE = 20
-"""Episodes that an agent may finish, on average, before the episodes of areas are taken to never end."""
+"""Mean number of finished episodes of an agent after which the episodes of whole areas count as never ending."""
 
 
 class SlotPlayers:
@@ -36,11 +36,11 @@ class SlotPlayers:
         self.by_slot = env.traits.shared_areas
         self.areas = AreaEpisodes(env.num_areas)
         self.side_of: dict[str, Numbers] = {}
-        """Side of each slot (S,), by behavior; -1: none."""
+        """Side of each slot (S,), by behavior; -1: no side."""
         self._players: dict[str, Numbers] = {}
-        """Player of each side now, (areas, sides); by behavior if its slots are areas of their own."""
+        """Present player of each side, (areas, sides); by behavior if the behavior's slots are areas of their own."""
         self._restarts = 0
-        """Episodes of agents that ended since an area's last one."""
+        """Number of agents' episodes that ended since the last episode of the area."""
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
         """Starts new episodes in all areas."""

@@ -12,7 +12,7 @@ from palaestra.core.plugins import nearest, registry
 from palaestra.trainers.behavior_settings import settings_like
 
 FOLDERS = ("ppo", "poca", "sac", "bc", "imitation")
-"""Folders of examples. A name without its folder means the first of these that contains it."""
+"""Folders of examples. A name without a folder means the first folder that contains it."""
 ALONE = ("ppo", "poca", "sac")
 """Folders whose examples need nothing besides the environment."""
 

@@ -20,18 +20,18 @@ from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.trainers.behavior_settings import BehaviorSettings, settings_like
 
 LARGE = 64
-"""Numbers of all vector observations from which a layer gets more units."""
+"""Number of values in all vector observations from which a layer gets more units."""
 HORIZONS = ((64, 128), (1024, 32))
-"""Most areas, and the decisions of each agent in a rollout then; more areas have LEAST_HORIZON."""
+"""Pairs of a largest number of areas and each agent's decisions in a rollout; with more areas: LEAST_HORIZON."""
 LEAST_HORIZON = 16
 LEAST_ROLLOUT = 2048
 SUMMARIES = 50
 LEAST_SUMMARY = 1000
 """Fewest decisions between two summaries."""
 FEW, SHORT_SUMMARIES = 3, 5
-"""Fewer summaries are too few for a curve; how many a short run has instead."""
+"""Number of summaries below which a curve has too few points, and the number that a short run gets instead."""
 ENCODERS = {"nature_cnn": 36, "simple": 20, "match3": 5, "fully_connected": 1}
-"""Visual encoders, and the least number of pixels on each side that they take."""
+"""Visual encoders, and the least number of pixels on each side that each accepts."""
 IMAGES, BOARDS, CONTINUOUS, DISCRETE = "images", "boards", "continuous actions", "discrete actions"
 SELF_PLAY = {
     "save_steps": 10_000,
@@ -40,7 +40,8 @@ SELF_PLAY = {
     "window": 100,
     "play_against_latest_model_ratio": 0.5,
 }
-"""Short turns of learning, and opponents of the whole run: bad moves of beginners are answered, too."""
+"""Self-play settings: short turns of learning, and opponents from the whole run, so that the policy still beats the
+mistakes of beginners."""
 SAC_VALUES = {
     "batch_size": 256,
     "buffer_size": 200_000,
@@ -54,7 +55,7 @@ WORDS = {
     "num_epoch": "num_epoch {}",
     "learning_rate": "learning_rate {:g}",
 }
-"""Settings that a user is told."""
+"""Settings that are reported to the user."""
 
 
 def preset_for(env_path: str | None, trainer: str | None = None) -> Path | None:

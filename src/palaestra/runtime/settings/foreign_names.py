@@ -17,9 +17,9 @@ from palaestra.core.wording.most_changed import MOST_CHANGED
 from palaestra.core.wording.other_trainers import name_table, nearest_trainer
 
 UNEQUAL = ("--debug", "--force", "--resume", "--env-args", "--torch-device", "--track", "--set")
-"""Flags whose value is another one than that of the flag elsewhere."""
+"""Flags that have the name of a flag elsewhere, but a value with another meaning."""
 EQUAL = ("--num-areas", "--results-dir")
-"""Flags with a remark whose value is the same."""
+"""Flags whose value has the same meaning elsewhere, with a remark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ stop_when.at_least=475: stop_reward reward_threshold target_reward solved_reward
     max_reward
 stop_when.no_progress=1e5: patience early_stopping
 """)
-"""Path in a behavior's block with a value for instance, the names it has elsewhere, and what differs."""
+"""For paths in a behavior's block, with an example of a value: the names in other libraries, and what differs."""
 
 FLAGS = name_table("""
 --env: env_id env_name task gym_id environment environment_name gym_env
@@ -129,7 +129,7 @@ FLAGS = name_table("""
 --seconds: video_length duration
 --out: output output_file output_path save_as
 """)
-"""Flag of a command, the names it has elsewhere, and what differs."""
+"""For flags of commands: the names in other libraries, and what differs."""
 
 SENTENCES = name_table("""
 a run draws nothing itself: `palaestra view` shows it in the browser while it learns, and `palaestra record RUN` makes a
@@ -150,7 +150,7 @@ advantages are always normalized: norm_adv normalize_advantage normalize_advanta
 a progress bar is always shown on a terminal: progress_bar progress
 the learning rate is the optimizer's only setting: optimizer adam_eps optim weight_decay optimizer_class
 """)
-"""Sentence, and the names that it answers."""
+"""A sentence, and the names that it is the answer to."""
 
 
 IN_PYTHON = (
@@ -160,7 +160,7 @@ IN_PYTHON = (
     ("trainer=... (hidden_units, num_layers and settings make its network)", "policy policy_type model policy_class"),
     ('settings={"env_settings.env_options.render_mode": "human"}', "render render_mode human"),
 )
-"""Arguments of a program in place of those of other libraries: ours, and the names that it answers."""
+"""Arguments of Palaestra's functions, each with the names in other libraries that it replaces."""
 _IN_PYTHON = {name: ours for ours, names in IN_PYTHON for name in names.split()}
 
 

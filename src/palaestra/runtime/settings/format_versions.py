@@ -23,8 +23,7 @@ _BELONGS = "is a setting of a behavior: indent it below the behavior's name"
 FormatVersion = Literal["current", "nested", "flat", "samplers", "curricula"]
 """`nested`: behaviors, with `curriculum` or `parameter_randomization` beside them. `flat`: every key of a behavior on
 one level, with `behaviors` above (release 2) or without (release 1 and before). `samplers` and `curricula` are files
-that were once separate.
-"""
+that were once separate."""
 
 _OLD = (
     "trainer batch_size buffer_size buffer_init_steps learning_rate beta epsilon lambd gamma tau num_epoch "

@@ -26,7 +26,7 @@ _MEANT = {
     **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02", "the straight quote '\"'"),
     **dict.fromkeys("\u2018\u2019\u201a\u201b\uff07", 'the straight quote "\'"'),
 }
-"""Characters that are written for others, and those."""
+"""Characters that look like others, and the characters that are meant."""
 _NAMES = {"\ufeff": "byte order mark", "\t": "tab"}
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|(?:^|\s)#.*")
 _MERGE = re.compile(r"^(?:<{7}|={7}|>{7}|\|{7})(?:[ \t].*)?$", re.MULTILINE)

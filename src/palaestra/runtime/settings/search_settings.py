@@ -11,7 +11,7 @@ from palaestra.core.metrics import REWARD
 from palaestra.core.settings import Settings, field_error
 
 TRIALS = 30
-"""Number of trials where the settings do not tell."""
+"""Number of trials if the settings do not say."""
 KINDS = ("uniform", "log", "integer", "log_integer", "choice")
 Objective = Literal["reward", "decisions", "cpu_seconds"]
 Method = Literal["tpe", "random"]
@@ -27,11 +27,11 @@ class RangeSettings(Settings):
     integer: tuple[int, int] | None = None
     """Least and largest value of a whole number."""
     log_integer: tuple[int, int] | None = None
-    """The same for a whole number on a logarithmic scale."""
+    """Range of a whole number on a logarithmic scale."""
     step: int = Field(default=1, gt=0)
     """Distance between two whole numbers of `integer`."""
     choice: tuple[bool | int | float | str | None, ...] | None = None
-    """The values themselves, in their order if they have one."""
+    """The allowed values, in their order if they have one."""
 
     @model_validator(mode="after")
     def _is_one_range(self) -> RangeSettings:
@@ -75,29 +75,26 @@ class SearchSettings(Settings):
     jobs: int = Field(default=1, gt=0, le=10_000)
     """Trials that this command runs at the same time, each in its own process."""
     seeds: int = Field(default=1, gt=0, le=1000)
-    """Trainings of each trial, with different seeds; the trial's value is their mean. Later trainings run only if
-    the pruner did not end the first.
-    """
+    """Trainings of each trial, with different seeds; the trial's value is their mean. Later trainings run only if the
+    pruner did not end the first."""
     seed: int = Field(default=1, ge=0, le=2**31 - 1000)
     """Seed of the search, and the first seed of the trainings unless env_settings.seed is set."""
     objectives: tuple[Objective, ...] | None = None
     """Values to compare by: reward (at the end), decisions, cpu_seconds (both to the bar); null: decisions with a bar,
-    else reward.
-    """
+    else reward."""
     bar: float | None = None
     """Mean reward at which a training is good enough, for decisions and cpu_seconds."""
     metric: str = Field(default=REWARD, min_length=1)
     """TensorBoard name of the metric that counts as the reward here; larger is better. With groups, it is the reward of
-    whole groups.
-    """
+    whole groups."""
     behavior: str | None = None
-    """Behavior whose metric counts; null: the mean of all behaviors, and the last of them to reach the bar."""
+    """Behavior whose metric counts; null: the mean of all behaviors, and the time when the last of them reaches the
+    bar."""
     episodes: int = Field(default=100, gt=0)
     """Smallest number of episodes in a mean reward; all episodes count, if fewer have ended."""
     pruner: Literal["median", "hyperband", "none"] | None = None
-    """The rule that ends bad trials early, by the reward with the first seed; null: median with one objective,
-    none otherwise.
-    """
+    """The rule that ends bad trials early, by the reward with the first seed; null: median with one objective, none
+    otherwise."""
     report_every: int | None = Field(default=None, gt=0)
     """Decisions between two checks by the pruner; null: a tenth of max_steps."""
     prune_after: int | None = Field(default=None, gt=0)

@@ -61,10 +61,11 @@ class Setting:
     """A value for a setting, as `--set` or a program gives it."""
 
     path: str
-    """A name within it may contain dots; `behaviors.*` means all listed behaviors, as a behavior's key alone does."""
+    """Path of the setting. A name in it may contain dots; `behaviors.*` means all listed behaviors, and so does a
+    behavior's key without a block."""
     value: Any
     words: str
-    """How the user wrote it."""
+    """The setting as the user wrote it."""
 
     @classmethod
     def parse(cls, text: str) -> Setting:
@@ -98,7 +99,7 @@ class SourcedSettings:
         self.tree: dict[str, Any] = document.tree
         self.file = file
         self.notes: list[str] = []
-        """A line about each value that a flag made useless, and that is left out."""
+        """A line about each value that a flag made useless, and that is therefore left out."""
         self._of_every_behavior: dict[Key, str] = {}  # the flag of each setting that one set in all behaviors
         self._sources = {path: Source(path, file, document.lines.get(path)) for path in _paths(document.tree)}
         for section in ("behaviors", "default_settings"):

@@ -23,8 +23,7 @@ class EnvSettings(Settings):
 
     env_path: str | None = None
     """A build, a built-in's name, `gymnasium:ID`, `envpool:TASK`, `pettingzoo:module` or `python:module:factory`; null:
-    not named.
-    """
+    not named."""
     env_args: tuple[str, ...] | None = None
     """Command line arguments passed on to a Unity build."""
     base_port: int | None = Field(default=None, ge=0, le=65535)
@@ -39,8 +38,7 @@ class EnvSettings(Settings):
     """Ray actors that share the copies, on whichever machines Ray has; null: the copies run on this machine."""
     ray_address: str | None = None
     """Address of a Ray cluster, such as 10.0.0.1:6379; null: the cluster of a submitted job, else a new one on this
-    machine.
-    """
+    machine."""
     runner_cpus: float | None = Field(default=None, gt=0)
     """CPUs that Ray reserves for each runner; null: 1, or equal shares if there are fewer."""
     ray_working_dir: str | None = None
@@ -48,13 +46,11 @@ class EnvSettings(Settings):
     num_areas: int | None = Field(default=None, gt=0, le=1_000_000)
     """Areas of each copy of a Unity build, else of all copies together; null: the environment's default."""
     first_lesson: int = Field(default=0, ge=0)
-    """Number of the lesson that every curriculum starts with; 0: the first. A curriculum with fewer lessons starts
-    with its last one.
-    """
+    """Number of the lesson that every curriculum starts with; 0: the first. A curriculum with fewer lessons starts with
+    its last one."""
     stagger_episodes: bool = False
-    """Let first episodes end at different times, so that a rollout contains all parts of an episode. Only for
-    built-in environments.
-    """
+    """Let first episodes end at different times, so that a rollout contains all parts of an episode. Only for built-in
+    environments."""
     timeout_wait: float | None = Field(default=None, gt=0)
     """Seconds to wait for an answer of a game or a copy; null: 60, no limit for the Editor."""
     max_message_mb: float | None = Field(default=1024.0, gt=0)
@@ -218,8 +214,7 @@ class RunSettings(Settings):
     """Log in detail."""
     trackers: Trackers = DEFAULT_TRACKERS
     """Where metrics go: `console`, `tensorboard`, `jsonl`, `wandb`, a plug-in's name, or your own `module:Class`, as a
-    list, or as a map with the options of each. Default: console, tensorboard and jsonl.
-    """
+    list, or as a map with the options of each. Default: console, tensorboard and jsonl."""
     search: SearchSettings | None = None
     """The search of `palaestra tune`; `palaestra learn` does not read it."""
 
@@ -246,7 +241,7 @@ def blocks_of(settings: RunSettings) -> Iterator[tuple[tuple[str | int, ...], Be
 PACE = {"max_steps", "summary_freq", "checkpoint_interval", "keep_checkpoints", "stop_when", "keep_best"}
 """Settings of a behavior that may change when a run is resumed."""
 SHAPE = {"trainer_type", "network_settings", "critic_bins", "critic_hidden_units", "critic_num_layers", "shared_critic"}
-"""Settings of a behavior that networks depend on; reward signals too, where one came or went."""
+"""Settings of a behavior that networks depend on; also the reward signals, if one was added or removed."""
 
 
 def changes(before: RunSettings, now: RunSettings, *, of_shape: bool = False) -> list[str]:

@@ -22,7 +22,7 @@ NOT_OF_SIGNALS = {
 }
 """Keys of network_settings that have no effect in a reward signal, and why."""
 FEW_UPDATES = 3
-"""A new run that makes fewer updates warns."""
+"""Number of updates below which a new run warns."""
 
 
 def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:

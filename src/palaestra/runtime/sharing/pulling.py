@@ -25,7 +25,7 @@ from palaestra.runtime.storage.writer_lock import sole_writer
 LIBRARY_FOLDER = ".cache"
 """Folder in which `huggingface_hub` notes what it downloads; it is removed at the end."""
 PAUSES = (1.0, 3.0)
-"""Seconds to wait before a download that broke off is tried again."""
+"""Seconds to wait before an interrupted download is tried again."""
 METRICS = ("metrics.jsonl", "curves.png", "README.md")
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from palaestra.core.files import file_name
 
 LIVE = Path("run_logs", "live")
-"""Folder of these models, in that of the run."""
+"""Folder of these models, inside the run's folder."""
 WATCHED = 3.0
-"""Seconds for which a run writes after it was last seen to be watched."""
+"""Seconds for which a run continues to write models after a viewer last asked for them."""
 MOST, MOST_BYTES = 48, 2**26
-"""Models of a behavior that are kept, and bytes of all of them."""
+"""Most models of a behavior that are kept, and most bytes of all of them."""
 
 
 class LiveModels:

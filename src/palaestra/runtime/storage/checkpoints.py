@@ -49,7 +49,7 @@ _DAMAGE = (
     struct.error,
     SafetensorError,
 )
-"""Errors that reading a damaged manifest and its files may raise."""
+"""Exceptions that a damaged manifest or its files may cause."""
 
 
 @dataclass(frozen=True, slots=True)

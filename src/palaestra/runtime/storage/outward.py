@@ -12,12 +12,13 @@ from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 
 LOCAL_TRACKERS = ("console", "tensorboard", "jsonl")
-"""Trackers that only write to the run's folder and the console. Others send settings and models away."""
+"""Trackers that only write to the run's folder and the console. Other trackers send settings and models to a
+service."""
 SOURCES = ("demo_path", "clips", "teacher", "init_path", "initialize_from", "opponents", "run", "minari")
 """Settings that name a run, a model or a file, which may be on the Hub or on another machine."""
 
 Reach = tuple[Key, str]
-"""Path of a setting, and its value."""
+"""Path of a setting, and the setting's value."""
 
 
 def listens(settings: RunSettings) -> list[Reach]:

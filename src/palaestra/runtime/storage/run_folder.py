@@ -23,13 +23,13 @@ from palaestra.runtime.storage.trust import sign
 from palaestra.runtime.storage.writer_lock import LOCK, WRITER, WriterLock
 
 CHECK_EVERY = 1.0
-"""Seconds between two checks that the folder still exists."""
+"""Seconds between two checks whether the folder still exists."""
 LONGEST_NAME, MOST_BYTES = 120, 200
-"""Most characters, and bytes, of a folder's name that every file system takes."""
+"""Longest name of a folder, in characters and in bytes, that every file system accepts."""
 UNSAVED_SECONDS = 600.0
 """Seconds of training after which a run must have saved a checkpoint: one is due every minute, between two updates."""
 HALF = ".*.tmp-*"
-"""Pattern of the names that files have until they are complete and renamed."""
+"""Pattern of the names of incomplete files, which are renamed when they are complete."""
 _MODEL = re.compile(r"([^/]+)/\1-\d+\.onnx|[^/]+-best\.onnx")  # of a checkpoint, or the best
 THEIRS = "checkpoint.pt"
 """Name of ML-Agents' file of a behavior's networks."""

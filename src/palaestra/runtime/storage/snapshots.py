@@ -14,8 +14,7 @@ from palaestra.runtime.storage.shared_tensors import Shared, SharedFiles
 
 MOST = 20
 """Largest number of snapshot files of a behavior. Beyond it, the file whose removal leaves the most even steps is
-removed, but never the first or the last.
-"""
+removed, but never the first or the last."""
 SUFFIX = ".safetensors"
 
 

@@ -27,8 +27,7 @@ State: TypeAlias = Any
 
 Share: TypeAlias = Callable[[State], "tuple[str, int] | None"]
 """Function that may store a value in a shared file. Returns the file's hash and size, or None for a value that it does
-not store.
-"""
+not store."""
 
 _DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3",

@@ -31,7 +31,7 @@ from palaestra.runtime.storage.user_keys import user_key
 CONFIGURATION = "configuration.yaml"
 """Name of the settings file in a run's folder."""
 MARKS = (CONFIGURATION, "study.yaml", "run_logs")
-"""Files and folders by which the folder of a run or of a search is known."""
+"""Files and folders by which the folder of a run or of a search is recognized."""
 SHOWN = 3
 """Number of settings that one message names."""
 

@@ -93,7 +93,7 @@ class WriterLock:
         self.warnings: list[str] = []
         """Warnings of `acquire` about the file system and other writers."""
         self.locked = False
-        """Whether the operating system keeps others out; False on file systems without locks."""
+        """Whether the operating system keeps other writers out; False on file systems without locks."""
         self.writer = LockHolder.this()
         self._lock = FileLock(folder / LOCK, timeout=PATIENCE, mode=0o666, thread_local=False, fallback_to_soft=False)
         self._made: list[Path] = []

@@ -16,7 +16,7 @@ class Dimension:
     """A setting that is searched."""
 
     path: str
-    """Its path, as for --set."""
+    """Path of the setting, as for --set."""
     range: RangeSettings
 
     @property

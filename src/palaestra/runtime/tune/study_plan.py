@@ -21,10 +21,10 @@ from palaestra.runtime.tune.dimensions import Dimension
 from palaestra.runtime.tune.shipped_spaces import read_block, space_for
 
 OF_A_STUDY = ("trials", "jobs")
-"""Keys of `search` that may change when a study goes on."""
+"""Keys of `search` that may change when a study is continued."""
 HEADING = "ranges cannot be searched"
 OWN_PLACE = ("run_id", "results_dir", "resume", "force", "inference", "load_model", "train_model")
-"""Keys of checkpoint_settings that each trial has of its own."""
+"""Keys of checkpoint_settings that each trial sets for itself."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,14 @@ class StudyPlan:
     tree: Mapping[str, Any]
     """Settings that all trials share, as in their file, without `search`."""
     settings: RunSettings
-    """The same, checked and complete."""
+    """The settings in `tree`, checked and complete."""
     search: SearchSettings
     dimensions: tuple[Dimension, ...]
     notes: tuple[str, ...] = ()
     """Lines for the user."""
     start: Mapping[str, Any] | None = field(default=None)
     """The file's own values by path, also values outside the ranges; without values that differ between behaviors.
-    None: no trial uses them.
-    """
+    None: no trial uses them."""
 
     def tree_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a trial's settings tree with these values by path. Raises ConfigError for an unknown path."""

@@ -28,7 +28,7 @@ WORDS = {
     "Step": "decisions",
     "Trial": "trial",
 }
-"""Titles and labels of Optuna's pictures, in words of ours."""
+"""Titles and labels that replace the ones in Optuna's pictures."""
 AT_END = "reward at the end"
 MANY = 2.2
 """Inches of width for each parameter in a row of panels."""

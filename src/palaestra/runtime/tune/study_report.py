@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BEST = "best.yaml"
 SHOWN = 10
-"""Trials in the printed table."""
+"""Most trials in the printed table."""
 
 
 def write_report(study: TuneStudy, show: Callable[[str], object]) -> FrozenTrial:

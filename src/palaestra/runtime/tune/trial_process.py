@@ -28,14 +28,14 @@ class TrialTask:
     """One training of a trial."""
 
     settings: str
-    """File of its settings."""
+    """File with the settings of the training."""
     results_dir: str
     run_id: str
     seed: int
     outcome: str
-    """File that says how it ended."""
+    """File that says how the training ended."""
     log: str
-    """File of its output."""
+    """File with the output of the training."""
     sets: Sequence[str] = ()
 
     @property

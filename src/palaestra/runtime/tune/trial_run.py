@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from optuna.trial import Trial
 
 RESTARTS = 2
-"""How often a training is started again whose process was stopped or killed by someone else."""
+"""Most restarts of a training whose process was stopped or killed by someone else."""
 
 
 class TrialRun:
@@ -31,11 +31,11 @@ class TrialRun:
     def __init__(self, study: TuneStudy, trial: Trial, launch: Callable[[TrialTask], TrialTraining]) -> None:
         self.number = trial.number
         self.failure = ""
-        """Why it failed, once it has; empty: it did not."""
+        """Why the trial failed; empty: it has not failed."""
         self.values: list[float] | None = None
-        """The value of each objective, once it is complete."""
+        """Value of each objective, once the trial is complete."""
         self.endings: list[Ending] = []
-        """How each of its trainings ended, once it is complete; empty without a bar."""
+        """How each training of the trial ended, once the trial is complete; empty without a bar."""
         self.pruned = False
         self._study = study
         self._trial = trial

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TRIALS = "trials.csv"
-"""The file of all trials."""
+"""Name of the file with all trials."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,21 +29,21 @@ class TuneResult(Shown):
     """Results of a search."""
 
     folder: Path
-    """The study's folder, with pictures, and all trials as trials.csv."""
+    """The study's folder, which has pictures, and all trials in trials.csv."""
     best: Path
     """Complete settings of the best trial; with several objectives, the best by the first objective."""
     number: int
-    """The best trial."""
+    """Number of the best trial."""
     values: dict[str, float]
-    """Its value of each objective; infinity where it did not reach the bar."""
+    """The best trial's value of each objective; infinity if it did not reach the bar."""
     parameters: dict[str, Any]
-    """Its values, by path."""
+    """The best trial's values of the searched settings, by path."""
     trials: int
-    """Trials that were completed."""
+    """Number of completed trials."""
     reached: bool = True
-    """Whether it reached the bar, with every seed; True without a bar."""
+    """Whether the best trial reached the bar with every seed; True without a bar."""
     table: ResultTable = field(default=ResultTable((), ()), compare=False)
-    """The best trials."""
+    """Table of the best trials."""
 
     def frame(self) -> pandas.DataFrame:
         """Returns all trials as a data frame: state, objectives, seconds, and a column for each setting. Raises

@@ -41,9 +41,9 @@ from palaestra.runtime.tune.tune_result import TuneResult
 POLL = 0.2
 """Seconds between two looks at the trials."""
 CLAIM_EVERY = 1.0
-"""Seconds between two attempts to take a trial while there is none."""
+"""Seconds between two attempts to take a trial while none is available."""
 SAVE_SECONDS = 75.0
-"""Seconds that trials have to be saved when the search is stopped."""
+"""Seconds that trials have to save when the search is stopped."""
 
 Show = Callable[[str], object]
 
@@ -55,7 +55,7 @@ class SearchRequest:
     folder: StudyFolder
     config: Path | Mapping[str, Any] | None
     overrides: Mapping[str, Any]
-    """Flags, as a part of the settings tree."""
+    """Values of flags, as a part of the settings tree."""
     sets: Sequence[Setting | str] = ()
     block: str | Path | Mapping[str, Any] | None = None
     """A `search` block in place of the file's, as for `read_block`."""

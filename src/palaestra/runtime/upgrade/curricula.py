@@ -15,7 +15,7 @@ from palaestra.runtime.upgrade.old_file import OldFile, read
 from palaestra.runtime.upgrade.old_samplers import PARAMETERS
 
 CRITERION = {"measure": None, "min_lesson_length": 1, "signal_smoothing": False}
-"""Keys that all lessons of a curriculum share, and their defaults."""
+"""Keys that all lessons of a curriculum had in common, and their defaults."""
 
 
 @dataclass(frozen=True, slots=True)

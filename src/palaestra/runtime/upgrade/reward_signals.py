@@ -10,7 +10,7 @@ from palaestra.runtime.upgrade.block import Block
 from palaestra.runtime.upgrade.new_tree import plain
 
 OF_UPDATES = ("samples_per_update", "num_epoch")
-"""Keys of updates that reward signals once had of their own."""
+"""Keys about updates that each reward signal once had."""
 
 
 def convert_signals(block: Block, trainer: str) -> None:

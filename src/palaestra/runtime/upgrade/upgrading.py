@@ -118,7 +118,7 @@ def _set_heading(config: Path, kind: FormatVersion, new: NewTree, report: Upgrad
 
 
 WIDTH = 10_000
-"""Columns of a line: so many that text is not folded, and a comment can follow it."""
+"""Characters in a line: so many that text is not folded, and a comment can follow."""
 
 ORDER = ("default_settings", "behaviors", "environment_parameters")
 

@@ -190,13 +190,13 @@ class Academy:
         self.side_channels: list[SideChannel] = []
         """Side channels of the game: append them in the function that adds the agents."""
         self.engine = Engine()
-        """Engine settings that the trainer asks for, such as the time scale. A game in Python may ignore them."""
+        """Engine settings that the trainer sends, such as the time scale. A game in Python may ignore them."""
         self.render: Callable[[], NDArray[np.uint8]] | None = None
         """Function that draws the area as (H, W, 3) uint8; set by the game."""
         self.step_count = 0
         self.total_step_count = 0
         self.episode_count = 0
-        """Steps since the last reset, steps in all, and resets."""
+        """Steps since the last reset, steps since the start, and number of resets."""
         self.observation_queue = observation_queue or ObservationQueue()
         self.registry = AgentRegistry(area, self.observation_queue)
         self._on_step: list[Callable[[], object]] = []

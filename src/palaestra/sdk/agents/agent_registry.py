@@ -24,9 +24,9 @@ class AgentRegistry:
         self.has_outputs = False
         """True if an agent requested a decision or ended an episode since the last exchange."""
         self.running = False
-        """True if episodes have begun, so that an added agent begins its own at once."""
+        """True if episodes have begun, so that an added agent begins its own episode at once."""
         self.area_label = f" of area {area}" if observation_queue.areas > 1 else ""
-        """Area for messages; empty if there is only one."""
+        """Name of the area in messages; empty if there is only one area."""
         self._area = area
         self._observing: AgentState | None = None
         self._ids: set[int] = set()  # ids of all agents ever added

@@ -21,7 +21,7 @@ from palaestra.wire.observations import DIMENSIONS, GOAL, PNG
 from palaestra.wire.readers import write_action, write_old_action
 
 PACKAGE = "3.0.0"
-"""Release of Unity's package that a game reports to trainers; since it, images are (C, H, W)."""
+"""Release of Unity's package that a game reports to trainers; since this release, images are (C, H, W)."""
 Brain = message_class("communicator_objects.BrainParametersProto")
 Actions = message_class("communicator_objects.UnityRLInputProto.ListAgentActionProto")
 _HEADER = UnityMessage(header={"status": OK}).SerializeToString()

@@ -12,7 +12,7 @@ from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, pack,
 __all__ = ["GameSideChannels", "IncomingMessage", "OutgoingMessage", "SideChannel"]
 
 KEPT = 10_000
-"""Most messages of a channel that wait to be sent; the oldest are dropped."""
+"""Most messages of a channel that wait to be sent; if there are more, the oldest are dropped."""
 
 
 class SideChannel:

@@ -17,7 +17,7 @@ from palaestra.models.policy import Actor, NetworkPolicy, PendingDecision
 from palaestra.models.sac_networks import SoftActorCritic
 
 EXPONENT = 2.0
-"""n decisions have a chance proportional to n ** -EXPONENT."""
+"""n decisions have a probability proportional to n ** -EXPONENT."""
 
 
 class HeldNoisePolicy(NetworkPolicy):

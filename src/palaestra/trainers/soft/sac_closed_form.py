@@ -27,7 +27,7 @@ from palaestra.models.trunk import StackedMLP, Trace, linear
 from palaestra.trainers.sac_gradient import DrawnActions, SoftGradient, SoftLosses
 
 MANY = 256
-"""Rows from which on products may pay that are not PyTorch's own."""
+"""Rows from which on other products than PyTorch's may be faster."""
 
 
 def has_closed_form(network: SoftActorCritic) -> bool:

@@ -22,9 +22,9 @@ def must_be_place(value: Any) -> Any:
 
 
 MINUS_ZERO = re.compile(r"(?<=[\[,\s])-0(?=[\],\s])")
-"""A number of YAML that has lost its sign once it is read."""
+"""A YAML number that has lost its minus sign when it is read."""
 Place = Annotated[int | str, BeforeValidator(must_be_place)]
-"""A number's place, counted from 0, or several as '3-5'."""
+"""A number's place, counted from 0, or several places as '3-5'."""
 
 
 class MirrorRule(Settings):
@@ -38,7 +38,7 @@ class MirrorRule(Settings):
     negate: tuple[Place, ...] = ()
     """Positions of the numbers that change their sign, after the exchange."""
     size: int = Field(default=1, gt=0)
-    """Numbers of a block that `swap` moves as one, such as those of a ray."""
+    """Numbers in a block that `swap` moves as one, such as the numbers of a ray."""
     frames: int = Field(default=1, gt=0)
     """Stacked frames: the other keys describe one frame."""
     flip: Literal["columns", "rows"] | None = None

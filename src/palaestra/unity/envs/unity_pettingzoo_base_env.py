@@ -34,22 +34,22 @@ class UnityPettingzooBaseEnv:
         self.action_spaces: dict[str, Any] = {}
         """Spaces by agent, of all agents since the last reset."""
         self.rewards: dict[str, Any] = {}
-        """Rewards of this tick by agent; zeros once an agent has acted."""
+        """Rewards of this tick by agent; an agent's reward becomes zero once the agent has acted."""
         self.dones: dict[str, bool] = {}
         """Whether the episode ended on this tick, by agent."""
         self.infos: dict[str, dict[str, Any]] = {}
         """Infos by agent: behavior_name, group_id, group_reward, and `interrupted` if the episode ended."""
         self._cumulative_rewards: dict[str, Any] = {}
-        """Rewards that are not zeroed after a turn, where PettingZoo expects them."""
+        """Rewards in the attribute that PettingZoo reads; they are not zeroed after a turn."""
         self._observations: dict[str, Any] = {}
         self._new_episodes: dict[str, tuple[Any, dict[str, Any]]] = {}
-        """First observation and info of the new episode of agents whose old one ended on this tick."""
+        """First observation and info of the new episode, for agents whose episode ended on this tick."""
         self._rows: dict[str, int] = {}
         """Row of each agent in the DecisionSteps of its behavior."""
         self._actions: dict[str, ActionTuple] = {}
         """Actions of this tick by behavior; zeros where none were given."""
         self._begun = not env.behavior_specs
-        """True once the steps of a first episode have been read."""
+        """True once the steps of the first episode have been read."""
         if self._begun:
             env.step()
             self._read_steps()

@@ -42,7 +42,7 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
         self._specs = env.behavior_specs
         self._last: dict[str, tuple[Any, Values]] = {}
         self._seen: Values = {}
-        """Observations of the last tick by agent, also of those that left and go on in the game."""
+        """Observations of the last tick by agent, also of agents that were removed but are still in the game."""
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """Returns an agent's observation space, always the same object. Raises KeyError for an unknown behavior."""

@@ -21,10 +21,10 @@ from palaestra.web.dashboard.runs_view import RunsView
 from palaestra.web.layout import card, marked, quiet
 
 MOST_RUNS = 24
-"""Runs in one chart, at most."""
+"""Most runs in one chart."""
 MOST_LINES = 24
 RESAMPLES = 500
-"""Draws of runs for a band's ends: fewer than `palaestra compare` takes, as it is drawn again and again."""
+"""Bootstrap samples for a band's ends: fewer than `palaestra compare` takes, as the chart is drawn again and again."""
 AXES = {"steps": "Steps", "time": "Time"}
 
 

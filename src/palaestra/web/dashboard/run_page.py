@@ -40,7 +40,7 @@ from palaestra.web.starting.entrance import Entrance
 from palaestra.web.starting.started_runs import resume_run, started_run
 
 REFRESH = 1.0
-"""Seconds between two looks at the files, while a browser is there."""
+"""Seconds between two looks at the files while a browser is connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class RunView:
     log: str
     warnings: list[str]
     obstacle: str
-    """Why the run cannot be watched; empty if it can."""
+    """Why the run cannot be watched; empty if it can be watched."""
 
     @property
     def ratings(self) -> dict[str, str]:

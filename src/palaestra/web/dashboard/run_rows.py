@@ -90,7 +90,7 @@ SLOTS = {
         <span v-if="props.row.reward_text" :title="props.row.reward_meaning">reward {{ props.row.reward_text }}</span>
         </div></div></div>""",
 }
-"""Templates of cells; `item` is a run's card on a narrow screen."""
+"""Templates of table cells; `item` is a run's card on a narrow screen."""
 
 
 def short_settings(settings: Mapping[str, Any]) -> dict[str, str]:

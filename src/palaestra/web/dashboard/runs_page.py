@@ -27,9 +27,9 @@ from palaestra.web.starting.new_run_page import StartCard
 from palaestra.web.starting.started_runs import starting
 
 REFRESH = 1.0
-"""Seconds between two looks at the files, while a browser is there."""
+"""Seconds between two looks at the files while a browser is connected."""
 UNCHOSEN = 5
-"""Runs whose curves are shown where none is chosen."""
+"""Number of runs whose curves are shown if none is chosen."""
 
 
 def add_runs_page(site: Site, index: RunIndex) -> None:
@@ -52,11 +52,11 @@ class RunsPage:
         self._compared: object = None
         self._begins: list[tuple[str, str]] = []
         self._chosen_once = not view.run
-        """Whether the runs of the address are chosen in the table."""
+        """Whether the runs in the address have been chosen in the table."""
         self._group_of: dict[str, str] = {}
         """The group of each run that is shown, where seeds are drawn as bands."""
         self._first = [site.run] if site.run else []
-        """Run that the command named: its curves are shown until others are chosen."""
+        """Run that the command named: its curves are shown until other runs are chosen."""
         self._empty(site)
         self._content = ui.column().classes("w-full gap-3")
         self._content.visible = False

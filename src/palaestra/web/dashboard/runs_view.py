@@ -20,17 +20,17 @@ class RunsView:
     run: tuple[str, ...] = ()
     """Chosen runs, in the order in which they were chosen."""
     pin: tuple[str, ...] = ()
-    """Runs that stay on top, and in the chart."""
+    """Runs that stay on top of the table, and in the chart."""
     hide: tuple[str, ...] = ()
     """Runs that are left out of the chart."""
     column: tuple[str, ...] = ()
-    """Settings that have a column."""
+    """Settings that have a column in the table."""
     metric: str = REWARD
     axis: str = "steps"
     smooth: float = 0.0
     log: bool = False
     bands: bool = True
-    """Whether seeds of one setting are drawn as one line with a band."""
+    """Whether the seeds of one setting are drawn as one line with a band."""
     find: str = ""
 
     @staticmethod

@@ -29,11 +29,11 @@ MAIN = (
     "Policy/Extrinsic Value Estimate",
     "Policy/Learning Rate",
 )
-"""Metrics that come first."""
+"""Metrics that are shown first."""
 SHOWN = 8
 MOST = 48
 POINTS = 300
-"""Points of a small curve, at most."""
+"""Most points of a small curve."""
 MOST_LINES = 8
 
 Charts = dict[str, list[tuple[str, list[list[float]]]]]

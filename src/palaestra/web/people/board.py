@@ -12,7 +12,7 @@ from palaestra.web.people.played_game import Person
 from palaestra.web.scene.canvas import SceneCanvas
 
 ARROWS = {"ArrowLeft": (0, -1), "ArrowRight": (0, 1), "ArrowUp": (1, 0), "ArrowDown": (-1, 0)}
-"""Rows and columns to go: the first row is in front."""
+"""Rows and columns that an arrow key moves by: the first row is in front."""
 LETTERS = {"a": "ArrowLeft", "d": "ArrowRight", "w": "ArrowUp", "s": "ArrowDown"}
 HELP = {
     "Click": "a piece, then the neighbor to exchange it with",
@@ -31,7 +31,7 @@ class Board:
         self._there = there
         self.chosen: int | None = None
         self.taken = False
-        """Whether the next neighbor is exchanged with the chosen piece."""
+        """Whether the next chosen neighbor is exchanged with the chosen piece."""
 
     def click(self, cell: int) -> tuple[int, int] | None:
         """Chooses a piece; returns both pieces if the click was the second one and on a neighbor of the first."""

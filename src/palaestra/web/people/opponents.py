@@ -15,7 +15,7 @@ from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.status import TrainingStatus
 
 OWN = ""
-"""The models of the run that is played, else the environment's own rule."""
+"""Choice of opponents: the models of the played run, else the environment's own rule."""
 KINDS = {OWN: "the newest model, else the environment's own rule", "heuristic": "heuristic", "random": "random actions"}
 
 

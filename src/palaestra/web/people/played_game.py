@@ -56,7 +56,7 @@ class PlayedGame:
         self.watched = WatchedPlayback(source, streams, paused=True)
         self.playback: Playback = self.watched.playback
         self.begun = False
-        """Whether a person has pressed a key: until then nothing moves."""
+        """Whether a person has pressed a key: the game waits for it."""
         self.people: dict[str, Person] = {}
         games[self.watched.key] = self
 

@@ -31,11 +31,11 @@ class Recorded:
     step: int | None
     outline: Mapping[str, Any]
     frames: NDArray[np.float32]
-    """(ticks, solids, NUMBERS)."""
+    """Solids at each tick, (ticks, solids, NUMBERS)."""
     rewards: list[float]
-    """Mean reward of the finished episodes at each tick; NaN before the first has ended."""
+    """Mean reward of the finished episodes at each tick; NaN before the first episode has ended."""
     seconds: float
-    """Length of a tick."""
+    """Length of a tick in seconds."""
 
 
 def recorded(source: PlaybackSource, areas: int, seed: int = 0) -> Recorded:

@@ -37,7 +37,7 @@ from palaestra.web.publishing.recorded_episodes import areas_for, packed, record
 
 FILES = Path(__file__).parent / "files"
 SHOWN = 6
-"""Checkpoints that a page shows, the newest among them."""
+"""Most checkpoints that a page shows, the newest among them."""
 AREAS = 9
 PLAYABLE = {
     "3DBall": "a d w s",
@@ -46,13 +46,13 @@ PLAYABLE = {
     "GridWorld": "w a s d",
     "RingOut": "d e w q a z s c",
 }
-"""Environments whose rules are in `files/worlds.js`, and the keys that a person plays them with."""
+"""Environments whose rules are in `files/worlds.js`, and the keys with which a person plays them."""
 LARGE = 3_000_000
-"""Bytes from which on a model is not put into a script as well: it plays where a host gives its file."""
+"""Bytes from which on a model is not also put into a script: it only plays if a web server delivers its file."""
 MANIFEST = "assets/files.json"
-"""Names of a page's files, so that another page can take their place."""
+"""Name of the file that lists a page's files, so that another page can replace them."""
 WIDE, HIGH, EDGE = 1000, 200, 6
-"""Numbers of the curve's picture."""
+"""Width, height and margin of the curve's picture in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,13 @@ class SiteChoices:
     """Choices for a page."""
 
     steps: Sequence[int] = ()
-    """Steps of the checkpoints; empty: some, evenly spread."""
+    """Steps of the checkpoints; empty: some, evenly spaced."""
     areas: int | None = None
-    """Areas that are shown; None: up to 9."""
+    """Number of areas that are shown; None: up to 9."""
     env: str | None = None
     """Environment to play in; None: the run's own."""
     play: bool = True
-    """Whether the policy may play in the browser, where its world's rules are small."""
+    """Whether the policy may play in the browser, if its world has small rules."""
 
 
 def publish(

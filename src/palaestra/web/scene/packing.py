@@ -15,9 +15,9 @@ NUMBERS = 11
 GAP = 0.12
 """Space between areas, as a share of an area's size."""
 JUMP = 0.35
-"""A solid that moves by more than this share of an area's size within a tick has jumped, as when an episode starts."""
+"""Share of an area's size: a solid that moves by more within a tick has jumped, as when an episode starts."""
 ROOM = 0.08
-"""Room above what is seen at first, as a share of half an area's largest side."""
+"""Room above the solids that are seen at first, as a share of half an area's largest side."""
 DEGENERATE = 1e-9
 
 

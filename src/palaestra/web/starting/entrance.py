@@ -13,7 +13,7 @@ from palaestra.web.layout import card, marked, quiet
 from palaestra.web.starting.started_runs import StartedRun, started_run
 
 REFRESH = 0.5
-"""Seconds between two looks."""
+"""Seconds between two looks at the files."""
 
 
 class Entrance:

@@ -16,7 +16,7 @@ from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.runtime.storage.trust import is_own, learning_code, overwrites, user_trackers
 
 OF_A_RUN = ("checkpoint_settings", "debug", "search")
-"""Sections that are of one run, and no part of a copy."""
+"""Sections that belong to one run, and are left out of a copy."""
 
 
 def settings_for(env: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from palaestra.web.starting.started_runs import start_run
 
 MOST_SEEDS = 20
 FIRST = "3DBall"
-"""The environment to begin with: it learns within seconds."""
+"""The environment that is chosen at first: it learns within seconds."""
 USUAL = (
     "hyperparameters.learning_rate",
     "hyperparameters.batch_size",
@@ -40,9 +40,9 @@ USUAL = (
     "network_settings.num_layers",
     "max_steps",
 )
-"""Settings that stand first though they are at their defaults: those that people change most."""
+"""Settings that are shown first even at their defaults: the ones that people change most."""
 AREAS = "16"
-"""Areas that are shown of a run that was just started."""
+"""Most areas that are shown of a run that was just started."""
 
 
 def add_new_run_page(site: Site) -> None:
@@ -82,7 +82,7 @@ class NewRunPage:
         self._origin = origin
         self._search = ""
         self._first: set[SettingPath] | None = None
-        """Settings that stand first, so that one that is changed stays in its place; None: chosen at the next look."""
+        """Settings that are shown first, so that a changed one stays in its place; None: chosen at the next look."""
         self._open = False
         self._lines: dict[SettingPath, Line] = {}
         """The line of each setting that is shown."""

@@ -18,7 +18,7 @@ from palaestra.trainers.settings import TRAINERS
 Path = tuple[str, ...]
 Kind = Literal["switch", "choice", "number", "text", "section"]
 ENV = ("num_areas", "num_envs", "seed", "env_options")
-"""Settings of the environment that a form has; the others are those of the run that is copied."""
+"""Settings of the environment that a form shows; the other settings are those of the copied run."""
 UNSET = object()
 
 
@@ -27,7 +27,7 @@ class SettingRow:
     """One setting of a form."""
 
     path: Path
-    """Keys that lead to it in the file."""
+    """Keys of the setting's path in the file."""
     kind: Kind
     sentence: str
     default: Any

@@ -22,9 +22,9 @@ from palaestra.runtime.storage.run_folder import RunFolder, check_run_id
 FOLDER = ".started"
 """Folder of settings and logs of started runs, in the results folder."""
 LATELY = 600.0
-"""Seconds for which a run that ended before it began is mentioned."""
+"""Seconds for which a run that ended before it began is listed."""
 SILENCE = 60.0
-"""Seconds without a word after which a run that another page started counts as ended."""
+"""Seconds without output after which a run that another page started counts as ended."""
 
 
 def start_run(
@@ -98,9 +98,9 @@ class StartedRun:
     """A run that the page has started."""
 
     log: str
-    """End of its output."""
+    """End of the process's output."""
     ended: bool
-    """Whether its process has ended, or has been silent since another page started it."""
+    """Whether its process has ended, or has been silent, if another page started it."""
 
 
 def started_run(results: Path, run_id: str) -> StartedRun | None:

@@ -29,10 +29,10 @@ from palaestra.web.watch.agents_table import agent_number, agents_in_play
 from palaestra.web.watch.watched import WatchedPlayback
 
 MOST = 60
-"""Numbers of an observation that are shown one by one."""
+"""Most numbers of an observation that are shown one by one."""
 ALT = "What the agent observes now"
 MOST_AGENTS = 256
-"""Agents of a behavior to choose from."""
+"""Most agents of a behavior to choose from."""
 
 
 class AgentPanel:

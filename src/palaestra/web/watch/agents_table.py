@@ -14,9 +14,9 @@ from palaestra.runtime.playback.playing import Playback
 from palaestra.web.layout import marked, quiet, table_column
 
 MOST = 64
-"""Agents in the table."""
+"""Most agents in the table."""
 NUMBERS = 6
-"""Numbers of an action that are shown."""
+"""Most numbers of an action that are shown."""
 COLUMNS = [
     table_column("agent", "Agent", "left", sortable=False),
     table_column("team", "Team", sortable=False),

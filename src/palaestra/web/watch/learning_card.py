@@ -28,13 +28,13 @@ from palaestra.web.layout import address, card, complain, heading, marked, marke
 from palaestra.web.watch.watched import WatchedPlayback
 
 LEFT, RIGHT = 44, 16
-"""Pixels beside the curve and the slider under it, which lie one above the other."""
+"""Pixels left and right of the curve and of the slider below it, so that both are aligned."""
 POINTS = 400
-"""Points of the curve, at most."""
+"""Most points of the curve."""
 CLIP_SECONDS = 8.0
 CLIP_AREAS, CLIP_WIDTH = 4, 1280
 SEED = 7
-"""Seed with which areas begin, when a policy and the newest one are shown in the same ones."""
+"""Seed with which areas begin, so that two policies are shown in the same areas."""
 
 
 class LearningCard:
@@ -55,7 +55,7 @@ class LearningCard:
         self._busy = False
         self._kept = watched.chosen
         self._curve: Sequence[Sequence[float]] = ()
-        """Points of the reward of the first behavior."""
+        """Points of the reward curve of the first behavior."""
         self._learns = True
         run = watched.source.run
         with card() as self._card:

@@ -21,7 +21,7 @@ from palaestra.web.watch.watched import WatchedPlayback
 HEIGHT = 74
 """Pixels of each part of the chart."""
 MOST_CHOICES = 12
-"""Choices of a branch, or continuous actions, that are drawn."""
+"""Most choices of a branch, or continuous actions, that are drawn."""
 
 
 class TimelineCard:
@@ -33,7 +33,7 @@ class TimelineCard:
         self._agent: AgentKey | None = None
         self._drawn: object = None
         self._at: int | None = None
-        """The tick that is looked back at; None: now."""
+        """The past tick that is shown; None: the present."""
         self._busy = False
         with card("Timeline") as self._card:
             with ui.row().classes("w-full items-center gap-1 no-wrap"):

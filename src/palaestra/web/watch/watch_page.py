@@ -28,9 +28,9 @@ from palaestra.web.watch.watched import WatchedPlayback, close_with_page
 
 AREAS = (1, 2, 4, 9, 16, 36, 64)
 RECORDED = 6.0
-"""Seconds of a recording."""
+"""Length of a recording in seconds."""
 GIF_RATE = 10
-"""Pictures a second."""
+"""Pictures a second in a GIF."""
 FILM_RATE = 20
 
 
@@ -77,7 +77,7 @@ class WatchPage:
         self.watched = WatchedPlayback(source, streams)
         self._ghost: WatchedPlayback | None = None
         self._begun_together = True
-        """Whether the scene and its ghost have begun anew since the ghost plays."""
+        """Whether the scene and its ghost have begun anew since the ghost started to play."""
         close_with_page(self._close)
         self._choices(source, runs)
         with ui.row().classes("w-full gap-3 items-start"):

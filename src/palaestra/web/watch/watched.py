@@ -24,7 +24,7 @@ from palaestra.runtime.storage.writer_lock import is_written
 from palaestra.web.scene.stream import SceneStreams
 
 MOST = 6
-"""Playbacks at once, of all browsers; the oldest ends when another begins."""
+"""Most playbacks at once, of all browsers; the oldest ends when another begins."""
 
 _open: list[WatchedPlayback] = []
 
@@ -38,12 +38,12 @@ class WatchedPlayback:
         self._level = ""
         self._message = ""
         self._played: Mapping[str, object] = {}
-        """File and time of each model that plays."""
+        """File and modification time of each model that plays."""
         self.playback = Playback(self._open, paused=paused, on_error=_print)
         self.inspector = Inspector(self.playback)
         self.key = streams.add(self.playback.display)
         self.chosen = source.step
-        """Step that the person looks at, which a ghost may play beside the newest models; None: the newest."""
+        """Step that the person chose, at which a ghost may play beside the newest models; None: the newest."""
         self._newest: int | None = None  # step of the models that play, where the newest are followed
         _open.append(self)
         while len(_open) > MOST:

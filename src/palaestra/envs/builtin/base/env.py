@@ -71,25 +71,26 @@ class WarpEnv:
     """
 
     behavior: ClassVar[str]
-    """Its one behavior; with `behavior_names` the name of the environment."""
+    """The environment's only behavior; with `behavior_names` the name of the environment."""
     title: str = ""
     """Name of the environment in messages; left empty, it is `behavior`."""
     behavior_names: ClassVar[tuple[str, ...]] = ()
-    """Behaviors in the order of their numbers in `plays`. With several behaviors none is steady: an agent acts in
-    one of them at a time."""
+    """Behaviors in the order of their numbers in `plays`. If there are several, none is steady: an agent acts in one of
+    them at a time."""
     roles: ClassVar[tuple[str, ...]] = ()
-    """Fixed behavior of each of an area's agents, if they have one; all take actions of one shape."""
+    """Behavior of each of an area's agents, if these behaviors never change; the actions of all behaviors have one
+    shape."""
     agents: ClassVar[int] = 1
     """Number of agents in an area."""
     areas_per_core: ClassVar[int] = 1024
-    """Fewest areas that justify another core: their tick takes several times as long as waking a thread."""
+    """Fewest areas for which another core is used: their tick takes several times as long as waking a thread."""
     teams: ClassVar[tuple[int, ...]] = ()
     """Team of each of an area's agents; empty: all are on team 0."""
     summary: ClassVar[str]
     rewards: ClassVar[tuple[str, ...]]
     episode: ClassVar[str]
     benchmark: ClassVar[float | None]
-    """Mean episode reward of a good policy; None if agents play one another, where a mean is meaningless."""
+    """Mean episode reward of a good policy; None if agents play one another, so that a mean says nothing."""
     default_areas: ClassVar[int]
     most_decisions: ClassVar[int | None] = None
     """Time limit of an episode; None: there is none."""
@@ -102,23 +103,23 @@ class WarpEnv:
     queue_length: ClassVar[int] = QUEUE
     """Number of episodes for which `queue_parameters` takes values."""
     ray_fans: ClassVar[Mapping[str, Sequence[RayFan]]] = {}
-    """Where rays are in its observations, by behavior."""
+    """Fans of rays in its observations, by behavior."""
     truth: ClassVar[tuple[tuple[str, int], ...]] = ()
-    """Parts of the observation `truth`, words and size of each; empty: the world cannot tell its true state."""
+    """Parts of the observation `truth`: the words and the size of each part; empty: the world cannot tell its true
+    state."""
     board: ClassVar[SwapBoard | None] = None
-    """The board, if its moves exchange two pieces."""
+    """The board, for games whose moves exchange two pieces."""
 
     program: Program
     spec: BehaviorSpec | Mapping[str, BehaviorSpec]
     """Spec of every behavior, or a spec for each if agents have `roles`."""
     sizes: Mapping[str, Any] = {}
-    """Inner shapes of the struct's columns of more than one dimension, and its scalars, or functions (areas, device)
-    that return them. Columns that follow from the spec can be left out.
-    """
+    """Inner shapes of the struct's columns of more than one dimension, and its scalars, or functions of (areas, device)
+    that return these. Columns that follow from the spec can be left out."""
     rule: Callable[[Mapping[str, Tensor]], Tensor] | None = None
-    """Returns the actions of all agents by a rule, from the columns: continuous actions, else choices."""
+    """Returns the actions of all agents by a rule, from the columns of the world: continuous actions, or choices."""
     picture: Callable[[Rows, str], Drawing]
-    """Draws some areas, from their rows of the columns and the name of the behavior."""
+    """Draws some areas; the arguments are their rows of the world's columns and the name of the behavior."""
 
     def __init_subclass__(cls, like: type[WarpEnv] | None = None) -> None:
         """Copies the facts of the environment that this one is `like`, except the facts that this one states itself."""

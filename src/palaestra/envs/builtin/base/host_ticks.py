@@ -11,7 +11,7 @@ from torch import Tensor
 
 Array = NDArray[Any]
 Given = Callable[[str], list[tuple[Any, Any]]]
-"""Returns the action columns of a behavior, each with what was to be written there."""
+"""Returns the action columns of a behavior, each with the values to write into it."""
 
 
 class HostStep(NamedTuple):
@@ -19,15 +19,15 @@ class HostStep(NamedTuple):
 
     obs: list[Array]
     reward: Array
-    """(S,) with the group's."""
+    """(S,) rewards, the group's included."""
     terminated: Array
     truncated: Array
     ended: Array | None
     """(S,) bool; None: no episode ended."""
     rows: Array | None
-    """(E,) their numbers."""
+    """(E,) numbers of the slots whose episode ended."""
     final_obs: list[Array]
-    """Each (E, ...)."""
+    """Final observations of these slots, each (E, ...)."""
     mask: Array | None
     """(S, choices) bool, True: allowed."""
 

@@ -18,7 +18,7 @@ Shape = int | tuple[int, ...]
 T = TypeVar("T")
 
 QUEUE = 32
-"""Number of episodes per area whose parameters can be set ahead."""
+"""Number of episodes per area for which parameters can be set ahead."""
 
 
 class EndColumns:
@@ -76,23 +76,21 @@ class Program:
     begin: Any
     """Kernel (world), a thread per area: starts every area. The column `rng`, if there is one, has been seeded."""
     tick: Any
-    """Kernel (world, report), a thread per area: one decision of its agents, and a new episode if it ended. Sets
-    report[0] if an episode ended, and report[1] to 1 + the slot of an invalid action.
-    """
+    """Kernel (world, report), a thread per area: one decision of the area's agents, and a new episode if the episode
+    ended. Sets report[0] if an episode ended, and report[1] to 1 + the slot of an invalid action."""
     draw: Any = None
     """Kernel (world), a thread for each `draw_rows` rows of a slot's `obs_image`: paints them after `begin` and `tick`.
-    None: no image.
-    """
+    None: no image."""
     draw_rows: int = 1
     """Rows of pixels that a thread paints. More than one costs less on a CPU, whose threads each copy the struct."""
     image_columns: tuple[str, ...] = ()
-    """Columns that record the contents of `obs_image`, if `draw` repaints only pixels that change. Images are
-    then not copied.
-    """
+    """Columns that record the contents of `obs_image`, if `draw` repaints only pixels that change. Images are then not
+    copied."""
     area_columns: tuple[str, ...] = ()
     """Further columns with a row per area."""
     together: int = 1
-    """Areas that a thread of `tick` advances on a CPU, whose compiler then makes vectors of them; on a GPU one."""
+    """Areas that a thread of `tick` advances together on a CPU, whose compiler then uses vector instructions; on a GPU
+    one."""
 
 
 def shapes_from(

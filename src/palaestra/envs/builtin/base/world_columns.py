@@ -34,9 +34,8 @@ INLINE_MORE = (
     "-march=native -mllvm=-inline-threshold=100000 -mllvm=-inline-cold-callsite-threshold=100000 "
     "-mllvm=-slp-recursion-max-depth=4"
 )
-"""Warp's `cpu_compiler_flags` with a limit of inlining ten times as high: a function that is called gets a copy of the
-world's struct.
-"""
+"""Warp's `cpu_compiler_flags` with a tenfold limit of inlining: a function that is not inlined gets a copy of the
+world's struct."""
 
 _TORCH = {
     wp.float32: torch.float32,

@@ -12,7 +12,7 @@ from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.solids import BLUE, GOLD, GRAY, Drawing, Solids, solids
 
 TILES = 5
-"""Tiles along each side of what is shown."""
+"""Tiles along each side of the shown ground."""
 
 
 def draw_creature(creature: Creature, rows: Rows, behavior: str) -> Drawing:
@@ -92,4 +92,4 @@ UPRIGHT_TO = {
     1: (0.0, 0.0, 0.0, 1.0),
     2: (float(figures.QUARTER), 0.0, 0.0, float(figures.QUARTER)),
 }
-"""Quaternions that lay a cylinder, which stands along y, along x, y or z."""
+"""Quaternions that turn a cylinder along y so that it lies along x, y or z."""

@@ -59,7 +59,7 @@ def prepare_tick(world: World, i: int):
 
 
 PLAIN_LOOPS = {"max_unroll": 1}
-"""Options of both kernels. With loops written out, Warp's default, CUDA's compiler takes over ten minutes."""
+"""Options of both kernels: with unrolled loops, Warp's default, CUDA's compiler takes over ten minutes."""
 
 PARAMETER_RANGES = {"gravity": (14.715, 1.0, 100.0)}
 TICKS = wp.constant(5)  # per decision

@@ -41,7 +41,8 @@ from palaestra.envs.builtin.sensors.truth import set_truth
 from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, RED, Drawing, on_plane, solids, upright
 
 MOST_WRITTEN = 400
-"""Most marked cells of a grid that are cleared one by one: more than a crowd marks. Beyond that, all are."""
+"""Most marked cells of a grid that are cleared one by one: more than a crowd marks. If there are more, all cells are
+cleared."""
 MOST_CONTACTS = 24
 """Most contacts that a physics tick solves."""
 ACTION = ActionSpec(continuous=3, branches=(2,))

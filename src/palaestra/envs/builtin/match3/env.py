@@ -56,7 +56,7 @@ A_POINT = wp.constant(0.01)
 TEAL: Color = (72, 170, 178)
 COLORS = (RED, GREEN, BLUE, GOLD, VIOLET, TEAL)
 PIECES = "pieces", "dot 0", "dot 1"
-"""Groups of solids in the drawing with one for each cell."""
+"""Groups of solids in the drawing, with one solid for each cell."""
 MOVE = ActionSpec(branches=(MOVES,))
 SIZES = {
     **dict.fromkeys(("kind", "worth", "marked"), CELLS),

@@ -40,13 +40,13 @@ from palaestra.envs.builtin.pushblock_collab.rules import (
 from palaestra.envs.solids import GOLD, GREEN, RED, VIOLET, Drawing, on_plane, solids, upright
 
 SIZES = torch.tensor([2, 3, 3, 1, 1, 2])
-"""Sizes of the blocks, as `size_of` has them."""
+"""Sizes of the blocks, in the order of `size_of`."""
 PATIENCE = 40  # decisions
 FAR = torch.tensor([0.0, 1e3])
 CLEAR = 0.25  # meters between an agent that goes around a block and the block
 
 MOST_WRITTEN = 250
-"""Most marked cells of a grid that are cleared one by one; beyond that, all are."""
+"""Most marked cells of a grid that are cleared one by one; if there are more, all cells are cleared."""
 MOST_CONTACTS = 24
 """Most contacts that a physics tick solves."""
 BLOCK_COLORS = np.array([(GOLD, RED, VIOLET)[size - 1] for size in SIZES.tolist()])

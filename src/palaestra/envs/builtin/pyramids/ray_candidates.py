@@ -39,12 +39,10 @@ Lengths = wp.types.vector(length=LANES, dtype=wp.float32)
 
 
 Ways = wp.types.vector(length=2 * LANES, dtype=wp.float32)
-"""Directions in the plane of a fan's rays: x of each, then y of each."""
+"""Horizontal directions of a fan's rays: x of each, then y of each."""
 Walls = wp.types.vector(length=2 * LANES, dtype=wp.float32)
 """For each ray of a fan, the horizontal distance to the nearest flat side of a wall, no more than the fan's reach.
-
-Then, as numbers, the bits of the walls that it may meet elsewhere: 8 for each axis, 4 for each side.
-"""
+After these, as numbers, the bits of the walls that the ray may meet elsewhere: 8 for each axis, 4 for each side."""
 
 
 @wp.struct

@@ -26,12 +26,11 @@ import warp as wp
 from palaestra.envs.builtin.sensors.rays import MISS, ray_box, ray_room
 
 STRIPS = 12
-"""Numbers per column of pixels, for the wall and then the box before it: depth, slopes of both edges, color."""
+"""Numbers per column of pixels, for the wall and then for the box before it: depth, slopes of both edges, color."""
 BOX = wp.constant(6)
 BALL = 9
-"""Numbers per ball: depth, how far to the right and above the eye, squared distance to its edge, slopes between which
-it shows, color.
-"""
+"""Numbers per ball: depth, distance to the right of the eye and above it, squared distance to its edge, slopes between
+which it shows, color."""
 TANGENT = wp.constant(0.5773502691896257)  # of half the vertical angle of view, which is 60 degrees
 NEAREST = wp.constant(0.3)  # depth before which nothing is seen
 

@@ -19,7 +19,7 @@ WIDTH = SIDE
 MOUTH = NET_SIDE
 DEPTH = NET_BACK[1]
 TALL = 0.8
-"""Height of the walls, lower than they are, so that one sees over them."""
+"""Drawn height of the walls, lower than their real height, so that one sees over them."""
 THICK = 0.46
 POST_TALL = 1.8
 

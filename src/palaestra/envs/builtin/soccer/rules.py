@@ -101,7 +101,7 @@ def observe_fan(
 
 AREA_COLUMNS = ("lead", "ball", "ball_velocity", "ball_spin", "kick", "ball_touch")
 PARAMETER_RANGES = {"ball_touch": (0.0, 0.0, 1.0), "gravity": (9.81, 1.0, 100.0)}
-"""Gravity changes nothing, as in Unity, where heights are fixed."""
+"""Ranges of the parameters. Gravity changes nothing, as in Unity, where heights are fixed."""
 TICKS = wp.constant(5)  # physics ticks per decision
 MOST_TICKS = wp.constant(5000)  # of an episode
 HEIGHT = wp.constant(0.5)  # of players' and balls' middles above the floor

@@ -37,18 +37,17 @@ from palaestra.envs.solids import GOLD, GRAY, INK, Drawing, on_plane, solids
 from palaestra.envs.solids import GREEN as LEAF
 
 LINE = -12.6
-"""Where the agent moves along the wall, before any block."""
+"""Position from which the agent moves along the wall, before any block."""
 LANE = 3.2
 """Meters beside the block's middle at which the agent passes it."""
 AT_WALL = motion.WALL_Y - motion.WALL_HALF[1] - 2 * motion.BLOCK_HALF
-"""Where an agent stands that touches the block at the wall."""
+"""Position of an agent that touches the block at the wall."""
 DECAY = 0.96**5
 SUM = 4.43
 SUMS = 13.6
 RUBBED = 2.87
-"""Five ticks of drag: what they leave of a speed, the sums of an impulse's speeds and ways in each, and the floor's
-share in m/s.
-"""
+"""Five ticks of drag: the share of a speed that is left, the sum of an impulse's speeds, the sum of its distances, and
+the speed that friction on the floor takes, in m/s."""
 
 
 def over_the_wall(columns: Mapping[str, Tensor]) -> Tensor:

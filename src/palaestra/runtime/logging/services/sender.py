@@ -7,10 +7,11 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 MOST_WAITING = 10_000
-"""Calls that wait for a service at most; more are dropped, so that one that never answers does not fill the memory."""
+"""Most calls that wait for a service; more calls are dropped, so that a service that never answers does not fill the
+memory."""
 
 PATIENCE = 60.0
-"""Seconds that the end of a run waits for a service to take what is left."""
+"""Seconds that the end of a run waits until a service has taken the remaining calls."""
 
 
 class Sender:

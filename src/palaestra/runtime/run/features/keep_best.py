@@ -33,9 +33,10 @@ from palaestra.scenario.ending_settings import KeepBestSettings
 FOLDER = "best"
 """Folder within a behavior's, with the checkpoint of its best model."""
 SHARE = 10
-"""Evaluations of a run, at least, where `every` is not set."""
+"""Least number of evaluations in a run if `every` is not set."""
 SPARE = 10.0
-"""Seconds that an evaluation may take once a signal has ended the run, which is saved: job systems wait for some 30."""
+"""Seconds that an evaluation may take after a signal has ended the run, which is then saved: job systems wait for some
+30 s."""
 
 
 @dataclass
@@ -45,11 +46,11 @@ class Best:
     value: float | None = None
     step: int = 0
     due: int = 0
-    """Step of the first summary at which the behavior is measured next."""
+    """Step of the first summary at which the behavior is next measured."""
     measured: int = -1
-    """Step at which it was measured last."""
+    """Step at which the behavior was last measured."""
     latest: float | None = None
-    """Value there."""
+    """Value of the last measurement."""
 
 
 class KeepBest(RunPart):
@@ -64,11 +65,11 @@ class KeepBest(RunPart):
         self._trials = Trials(reopen, lambda: run.asked_to_stop, run.settings.env_settings.env_path or EDITOR)
         self._best: dict[str, Best] = {}
         self._summaries: list[Summary] = []
-        """Summaries of the present round."""
+        """Summaries since the last measurement."""
         self._refused: set[str] = set()
-        """Behaviors that appeared late, whose settings cannot be followed."""
+        """Behaviors that appeared late, and whose `keep_best` cannot be followed."""
         self._left_out = False
-        """Whether a signal has come in the middle of one."""
+        """Whether a signal has interrupted an evaluation."""
 
     @property
     def idle(self) -> bool:

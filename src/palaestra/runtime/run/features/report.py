@@ -15,7 +15,7 @@ from palaestra.runtime.run.training_run import Run, setup_of
 from palaestra.runtime.settings import whose_reward
 
 LONG = 60.0
-"""Seconds of a session after which a run says once what holds it up."""
+"""Seconds of a session after which a run reports once what slows it down."""
 
 
 class Report(RunPart):

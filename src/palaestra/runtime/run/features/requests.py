@@ -9,9 +9,8 @@ from palaestra.runtime.run.rate_jumps import current_value
 from palaestra.runtime.run.training_run import Run
 
 HYPERPARAMETERS = {"learning_rate": 0.1, "beta": 1.0, "epsilon": 1.0}
-"""Hyperparameters that follow a schedule, and may be given a constant value instead: at most this, as 3e4 for 3e-4
-ruins a network.
-"""
+"""Hyperparameters that follow a schedule and can be set to a constant, and the largest value of each: 3e4 in place of
+3e-4 would ruin a network."""
 
 
 class Requests(RunPart):

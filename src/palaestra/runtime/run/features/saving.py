@@ -21,24 +21,23 @@ from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.rank_states import with_other_ranks
 
 SAFETY_SECONDS = 60.0
-"""A run is saved at least this often; models are written only when checkpoint_interval has passed."""
+"""Most seconds between two saved states of a run; models are only written every checkpoint_interval."""
 
 MOST_SHARE, FREE_SECONDS = 0.1, 5.0
-"""Share of a session's time that models and checkpoints may take, beside these seconds: where a GPU makes
-checkpoint_interval's decisions in less time than writing them takes, some are left out, but none of those of
-`even_checkpoints`, which are few.
-"""
+"""Share of a session's time that models and checkpoints may take, and seconds that they may take in any case. If a GPU
+makes checkpoint_interval's decisions in less time than writing them takes, some are left out, but none of the few with
+`even_checkpoints`."""
 
 PATIENCE = 30.0
 """Seconds that a due checkpoint waits for updates in other processes and for large unfinished rollouts."""
 
 MUCH = 2**28
-"""Bytes of an unfinished rollout from which on a checkpoint is put off for its end."""
+"""Bytes of an unfinished rollout from which on a checkpoint waits until the rollout is complete."""
 
 LEAST_SECONDS = 0.4
-"""Seconds between two models of a behavior."""
+"""Least seconds between two models of a behavior."""
 SHOWN_SHARE = 0.02
-"""Share of the time that writing them may take."""
+"""Share of the time that writing these models may take."""
 
 
 class Saving(RunPart):
@@ -48,12 +47,12 @@ class Saving(RunPart):
         self._run = run
         self._checkpoints = Checkpoints(run.folder.checkpoints, most_kept(run.settings))
         self._due_since: float | None = None
-        """Since when a checkpoint is due; None: none is."""
+        """Time since which a checkpoint is due; None: none is due."""
         self._saved_at = perf_counter()
         self.saved_step = -1
         """The step at which this session saved last."""
         self._has_warned = False
-        """Whether this session has said that it leaves out checkpoints."""
+        """Whether this session has reported that it leaves out checkpoints."""
 
     def started(self) -> None:
         """Removes a killed run's incomplete checkpoints, and saves a new run's first state."""

@@ -23,7 +23,7 @@ from palaestra.runtime.settings import whose_reward
 from palaestra.trainers.settings import SACSettings
 
 MOST_MODELS = 4
-"""Models that are listed; of more, their folder is."""
+"""Most models that are listed; if there are more, their folder is named."""
 
 
 def closing_lines(run: Run, finals: Mapping[str, Path], endings: Mapping[str, Course]) -> list[str]:

@@ -18,15 +18,16 @@ from palaestra.runtime.logging.trackers import METRICS
 from palaestra.scenario.ending_settings import StopSettings
 
 EARLY = 0.75
-"""Share of a run before which a known bar is passed early."""
+"""Share of a run: a known bar that was passed before this is reported as early."""
 LEVEL, FLAT = 0.5, 0.05
-"""Share of a run before which its reward stands still early, and share of its rise by which it may then differ."""
+"""Share of a run before which a reward that has stopped rising is reported as early, and share of its rise by which it
+may still change."""
 EPISODES = 100
-"""Episodes whose mean --stop-at compares."""
+"""Number of episodes whose mean --stop-at compares."""
 LONG = 0.25
 """Share of the steps until a bar above which its episodes are so long that summaries seem to pass it sooner."""
 ENOUGH = 20
-"""Values from which it is visible that a reward stands still."""
+"""Least number of values that show that a reward has stopped rising."""
 
 
 @dataclass(frozen=True, slots=True)
