@@ -193,7 +193,7 @@ def command(name: str) -> ModuleType:
 
 
 def make_parser(chosen: str | None) -> Parser:
-    """Returns the parser of all commands; only the chosen command is imported and has its arguments."""
+    """Returns the parser of all commands. Only the chosen command's module is imported, and adds its arguments."""
     parser = Parser("palaestra", description=ABOUT)
     parser.add_argument("--version", action=Version)
     commands = parser.add_subparsers(

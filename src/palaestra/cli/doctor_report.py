@@ -53,7 +53,7 @@ class DoctorReport:
             self._below(line, "dim" if stage.ok else "red")
 
     def says(self, text: str) -> None:
-        """Prints a line of the environment's own."""
+        """Prints a line of text that the environment itself has given."""
         self._below(text, "")
 
     def close(self) -> None:

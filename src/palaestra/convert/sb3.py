@@ -118,7 +118,7 @@ class _Reading:
         return SourcePolicy(title, seen, body, Continuous((head,), spread, squashed, bounds_of(action)), action)
 
     def sac(self) -> SourcePolicy:
-        """SAC: means, then tanh. With generalized exploration, means are first clipped to ±2."""
+        """SAC: means, then tanh. With generalized state-dependent exploration (gSDE), means are first clipped to ±2."""
         between = self.activation(RELU)
         seen = self.seen("actor.")
         body = mlp(self.arrays, "actor.latent_pi", between, last=between)

@@ -96,7 +96,7 @@ dot."""
 
 @dataclass(frozen=True)
 class ObsSpec:
-    """One observation of an agent. Its rank determines its kind.
+    """One observation of an agent. The rank (the number of axes of `shape`) determines the kind.
 
     ====  ==================  =====================================================
     rank  shape               kind

@@ -2,7 +2,7 @@
 
 The clipped ratio stands here in two forms: `clipped_surrogate` for autograd, `surrogate_gradient` with its gradient in
 closed form. Likewise `clipped_value` and `value_part`. Tests compare each pair. With 64 rows in a minibatch, the closed
-form takes half of autograd's time, most of which goes into calls, not arithmetic. Shapes: see ARCHITECTURE.md.
+form takes half as long as autograd, which mostly spends time in calls, not arithmetic. Shapes: see ARCHITECTURE.md.
 Functions in closed form return losses as () tensors and gradients already divided by the number of rows.
 """
 

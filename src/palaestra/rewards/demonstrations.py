@@ -157,7 +157,7 @@ def demo_files(
     """Returns the sources that a setting names, each once: files (for a folder, its files with these suffixes), and
     Minari datasets as text.
 
-    `key`: the setting's name. Raises DemoError if one is missing.
+    `key`: the setting's name. Raises DemoError if a file or folder is missing.
     """
     files: list[Path | str] = []
     for path in _paths(demo_path):

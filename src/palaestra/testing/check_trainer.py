@@ -78,7 +78,7 @@ def check_trainer(
         except ConfigError as refusal:
             refusals.append(str(refusal))
             if len(refusals) == len(specs or SPECS):
-                raise PluginError(f"{where}: refused, as are all others: {refusal}") from refusal
+                raise PluginError(f"{where}: the trainer refused this spec and all others: {refusal}") from refusal
             continue
         _check(lambda seed, spec=spec: trainer(spec, settings, place, seed), spec, settings, where)
         if takes_group(trainer):

@@ -141,7 +141,7 @@ class RayCluster:
         return f"{self._runners} runners need {needed:g} CPUs, and the Ray cluster has {free:g} free (--runner-cpus)"
 
     def close(self) -> None:
-        """Ends a cluster that was started for this run; leaves any other cluster, once all actors have been ended."""
+        """Ends all actors, then the cluster if it was started for this run; disconnects from any other cluster."""
         self.arrivals.close()
         threads = threading.Thread(target=self.background.shutdown, daemon=True)
         threads.start()

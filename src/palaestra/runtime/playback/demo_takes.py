@@ -68,7 +68,7 @@ class DemoTakes:
             self._open = Take(self.slot) if self.recording else None
 
     def move(self, slot: int) -> None:
-        """Follows the agent to another slot, which has its next episode."""
+        """Follows the agent to the slot in which its next episode runs."""
         self.slot = slot
         if self._open is not None:
             self._open.slot = slot

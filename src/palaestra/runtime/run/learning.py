@@ -248,7 +248,7 @@ def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> 
 
 
 def carry_out(run: Run, stopper: Stopper) -> Result:
-    """Trains and writes the run's files. After an error, saves as much as possible elsewhere, and says what is safe."""
+    """Trains and writes the run's files. After an error, saves what it can elsewhere, and says what is saved."""
     status = 1
     try:
         begin(run)

@@ -58,7 +58,9 @@ class SavedRun:
         try:
             self._take(checkpoint)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CheckpointError(f"{checkpoint.path} has not the form of a run's checkpoint: {error!r}") from error
+            raise CheckpointError(
+                f"{checkpoint.path} does not have the form of a run's checkpoint: {error!r}"
+            ) from error
 
     def _take(self, checkpoint: Checkpoint) -> None:
         group = self._group

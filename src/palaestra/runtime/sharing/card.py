@@ -117,7 +117,7 @@ def _settings(settings: Mapping[str, Any], rows: Sequence[Row]) -> str:
     text = yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return (
-        "All are in `configuration.yaml`.\n\n<details><summary>Those of the "
+        "All settings are in `configuration.yaml`.\n\n<details><summary>Settings of the "
         f"agents</summary>\n\n{fence}yaml\n{text}{fence}\n\n</details>"
     )
 
