@@ -105,7 +105,8 @@ class Gaussian:
 
 @dataclass(frozen=True, slots=True)
 class MultiRangeUniform:
-    """Uniform distribution over several ranges, each chosen in proportion to its width, if any has one."""
+    """Uniform distribution over several ranges, each chosen in proportion to its width, unless all have a width of
+    0."""
 
     intervals: tuple[tuple[float, float], ...]
 

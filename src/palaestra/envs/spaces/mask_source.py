@@ -137,9 +137,9 @@ class MaskSource:
     ) -> np.ndarray | None:
         """Returns the masks in infos, (N, choices); None if the infos have no masks.
 
-        `column` returns the entries of all N infos for a key, None where it is missing; `infos` has one info for each,
-        or a list with one info for all. `first`: the infos of `reset`, which decide whether the environment has masks.
-        Raises EnvError for masks that appear later.
+        `column` returns the entries of all N infos for a key, None for infos without it; `infos` has one info for each
+        environment, or a list with one info for all. `first`: the infos of `reset`, which decide whether the
+        environment has masks. Raises EnvError for masks that appear later.
         """
         if not self.choices:
             return None

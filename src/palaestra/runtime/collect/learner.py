@@ -98,7 +98,8 @@ class Learner:
 
     @property
     def left(self) -> int:
-        """Decisions that this rank makes until a summary, a checkpoint or the end is due; 0 or less if one is."""
+        """Decisions that this rank makes until a summary, a checkpoint or the end is due; 0 or less if one of these is
+        due."""
         due = min(self.next_summary, self.next_checkpoint)
         due = min(due, self.settings.max_steps) if self.training else due
         return self._group.share(due - self.agreed) - (self.collector.decisions - self.met)
