@@ -66,7 +66,7 @@ def test_a_first_run_is_trained_watched_rewound_and_filmed_and_a_second_one_comp
         rate = someone.marked('"set-hyperparameters.learning_rate"')
         rate.fill("0.001")
         rate.press("Enter")
-        until(lambda: "0.001" in someone.marked("new-yaml").input_value(), 20, "the YAML")
+        until(lambda: "learning_rate: 0.001" in someone.marked("new-yaml").input_value(), 20, "the YAML")
         someone.shoot("form")
         someone.marked("new-start").click()
         someone.marked("checkpoints").wait_for(timeout=60_000)
