@@ -393,7 +393,7 @@ def encoded(obs: Tensor, as_bytes: bool) -> Tensor:
 
 
 def decoded(stored: Tensor) -> Tensor:
-    """Returns an observation as it was, an image to within half of 1 / 255."""
+    """Returns a stored observation as it was before; images are exact to within half of 1 / 255."""
     return stored.float().div_(WHITE) if stored.dtype == torch.uint8 else stored
 
 
