@@ -37,8 +37,10 @@ POINTS = 100
 FLAGS = {
     "3DBall": "--max-steps=3e5 --summary-freq=6000",
     "Crawler": "--max-steps=5e6",
+    "DungeonEscape": "--max-steps=2e6",
     "FoodCollector": "--max-steps=1e6",
-    "Match3": "--max-steps=4e5",
+    "Hallway": "--max-steps=2e6",
+    "Match3": "--max-steps=1.2e6",
     "PushBlock": "--max-steps=6e5",
     "Sorter": "--max-steps=1e6",
     "Tennis": "--max-steps=2e6",

@@ -48,7 +48,7 @@ Unity's figure in one of them has solved Palaestra's environment, not Unity's; t
 
 The table shows trainings with the settings files that ML-Agents has for its examples, unchanged. *Reward* is the mean
 reward of an episode in training, unless the note says something else. *Decisions* are in millions, until the run was
-stopped; *of* is the number that the file asks for. *Solved* is a run that earned at least 95 % of what Unity states.
+stopped; *planned* is what the settings file asks for, in millions. *Solved* is a run that earned at least 95 % of what Unity states.
 *Not finished* is a run that was stopped early and had earned less. *Solved here* is a solved run in an environment in
 which Unity's own model earns less than Unity states.
 
@@ -71,7 +71,7 @@ def overview() -> str:
     models = ["| environment | Unity's model | earns here | Unity states |", "|---|---|---|---|"]
     for name, agreement in found.items():
         models += [f"| {link(name)} | {' | '.join(row)} |" for row in model_rows(agreement)]
-    head = "| environment | ML-Agents' settings | reward | decisions | of | seeds | status | Unity states | note |"
+    head = "| environment | ML-Agents' settings | reward | decisions | planned | seeds | status | Unity states | note |"
     runs = [head, "|---" * 9 + "|"]
     for name, agreement in found.items():
         runs += [f"| {link(name)} | {' | '.join(row)} |" for row in run_rows(agreement)]
@@ -103,8 +103,8 @@ def section(name: str) -> list[str]:
         lines += ["No model of Unity's was played here.", ""]
     if agreement.learned:
         lines += ["The table shows trainings in Palaestra's environment with ML-Agents' own settings files, unchanged."]
-        lines += ["*Decisions* are in millions; *of* is the number that the file asks for:", ""]
-        lines += ["| ML-Agents' settings | reward | decisions | of | seeds | status | Unity states | note |"]
+        lines += ["*Decisions* and *planned*, what the settings file asks for, are in millions:", ""]
+        lines += ["| ML-Agents' settings | reward | decisions | planned | seeds | status | Unity states | note |"]
         lines += ["|---" * 8 + "|", *(f"| {' | '.join(row)} |" for row in run_rows(agreement)), ""]
     lines += ["These parts are the same as in Unity:", "", *(f"- {fact}" for fact in agreement.same), ""]
     if agreement.approximate:

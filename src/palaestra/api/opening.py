@@ -63,7 +63,7 @@ def load_policy(
         "hub:user/repository[/FILE.onnx][@REVISION]".
     behavior: the behavior to load, if the training has several.
     step: the model of this step, or "best": the one that `keep_best` kept; None: the newest.
-    seed: with a seed the same calls give the same actions; without one they differ from policy to policy.
+    seed: with a seed, the same calls give the same actions; without a seed, each loaded policy draws others.
     results_dir: folder of all runs.
 
     Returns the `Policy`, which plays without torch. Raises PolicyError for a file that is missing or no policy,

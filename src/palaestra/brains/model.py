@@ -41,7 +41,7 @@ def load_policy(path: str | Path, *, seed: int | None = None) -> Policy:
     CPU.
 
     `hub:user/repository[/FILE.onnx][@REVISION]` is a model on the Hugging Face Hub. With a `seed` the same calls give
-    the same actions; without a seed they differ from policy to policy. Raises PolicyError for a file that is missing,
+    the same actions; without a seed each loaded policy draws others. Raises PolicyError for a file that is missing,
     not ONNX or Barracuda's, or not a policy, and HubError for a model that cannot be downloaded.
     """
     return Policy(local_file(path), seed)
