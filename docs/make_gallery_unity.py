@@ -48,9 +48,9 @@ Unity's figure in one of them has solved Palaestra's environment, not Unity's; t
 
 The table shows trainings with the settings files that ML-Agents has for its examples, unchanged. *Reward* is the mean
 reward of an episode in training, unless the note says something else. *Decisions* are in millions, until the run was
-stopped; *planned* is what the settings file asks for, in millions. *Solved* is a run that earned at least 95 % of what Unity states.
-*Not finished* is a run that was stopped early and had earned less. *Solved here* is a solved run in an environment in
-which Unity's own model earns less than Unity states.
+stopped; *planned* is what the settings file asks for, in millions. *Solved* is a run that earned at least 95 % of what
+Unity states. *Not finished* is a run that was stopped early and had earned less. *Solved here* is a solved run in an
+environment in which Unity's own model earns less than Unity states.
 
 """
 KNOWING = """

@@ -77,7 +77,7 @@ def _from_arrays(path: Path, content: bytes) -> ObsStatistics:
 
 
 class _Record:
-    """What a pickle says about one object: the name of its class, and its state."""
+    """An object of a pickle: the name of its class, and its state."""
 
     def __init__(self, title: str, arguments: tuple[Any, ...]) -> None:
         self.title = title

@@ -26,8 +26,7 @@ from palaestra.data.rollout import Rollout
 from palaestra.data.transitions import Transitions
 
 SPARE, LEAST_SPARE = 8, 1024
-"""Rows of observations beyond one for each decision, for final observations and waiting slots: one in SPARE, and at
-least LEAST_SPARE."""
+"""Spare rows for final observations and waiting slots: one for SPARE decisions, LEAST_SPARE at least."""
 WHITE = 255.0
 COLORS = 3
 ROUNDING = 1e-3
@@ -54,8 +53,7 @@ class ReplayBatch:
     terminated: Tensor  # (N,) bool
     ended: Tensor  # (N,) bool
     steps: Tensor | None = None
-    """(N,) number of decisions whose discounted rewards `reward` sums; the last of these decisions led to `after`.
-    None: one."""
+    """(N,) number of decisions whose discounted rewards `reward` sums, until `after`; None: one."""
 
     def transitions(self) -> Transitions:
         """Returns the batch in the form for reward signals."""
