@@ -122,7 +122,11 @@ def test_drawn_inputs_lie_in_their_range_and_differ_from_call_to_call(foreign: P
             r"behavior 'Hero' has no observation 'plase'; did you mean 'place'\? \(it has: obs_0 \(place\)",
         ),
         ("shape: [2]", "shape: [3]", r"inputs: noise: shape \[3\] does not fit the model's \['n', 2\]"),
-        ("uniform: [2, 3]", "uniform: [3, 2]", r"noise: uniform: \[3, 2\]; expected the least and the most"),
+        (
+            "uniform: [2, 3]",
+            "uniform: [3, 2]",
+            r"noise: uniform: \[3, 2\]; expected the smallest and the largest value",
+        ),
         ("value: 0.5", "value: [1, 2]", r"inputs: temperature: shape \[2\] does not fit the model's \[\]"),
         ("value: 0.5", "valeu: 0.5", r"inputs: temperature: \{'valeu': 0.5\} is neither an observation"),
         ("value: 0.5", "value: hot", r"inputs: temperature: value 'hot' does not fit"),

@@ -102,7 +102,7 @@ def test_recording_ends_with_the_episodes_asked_for(results, tmp_path, capsys):
         (["first", "--steps=5", "--demo"], "--steps is for a GIF or a video"),
         (["first", "first", "--demo"], "--demo records one run; got first, first"),
         (["first", "--steps=5,6"], "too few models for --steps 5,6: it has those of the steps"),
-        (["first@128", "--steps=5"], "is of one step"),
+        (["first@128", "--steps=5"], "names one step"),
         ([], "name a run"),
         (["first", "--demo", "--out=x.gif"], "--demo-out names the demonstration file"),
     ],

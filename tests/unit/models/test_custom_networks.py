@@ -104,12 +104,12 @@ def test_its_own_smallest_size_is_kept():
     [
         (
             "Mixed",
-            r"':?\w+:Mixed' made \(32\) of \(2, 3, 12, 10\); expected \(2, 16\) of torch.float32: a row for each row",
+            r"':?\w+:Mixed' returned \(32\) for \(2, 3, 12, 10\); expected \(2, 16\) of torch.float32: a row for each row",
         ),
-        ("Double", r"made \(2, 16\) of torch.float64 of"),
+        ("Double", r"returned \(2, 16\) of torch.float64 for"),
         ("Listed", r"returned a list; expected a tensor \(2, 16\)"),
         ("Broken", r"cannot take \(2, 3, 12, 10\): RuntimeError: mat1 and mat2"),
-        ("Forgetful", r"holds a Dropout \('drop.0'\), which answers otherwise while it learns"),
+        ("Forgetful", r"holds a Dropout \('drop.0'\), which behaves differently in training"),
         ("Batched", r"holds a BatchNorm2d \('norm'\).*use nn.GroupNorm"),
         ("Greedy", r"could not be made with \(\(3, 12, 10\), 16\): TypeError"),
         ("NUMBER", r"is 3; expected a class that inherits from torch.nn.Module"),

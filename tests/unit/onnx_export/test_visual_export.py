@@ -134,7 +134,7 @@ def test_a_network_without_own_modules_has_nothing_to_check():
         (Uneven, r"'mine:Uneven': Uneven uses adaptive_avg_pool2d, .*; use nn.AvgPool2d"),
         (Fourier, r"'mine:Fourier': Fourier uses fft_fft, .*; use convolutions"),
         (Chancy, r"'mine:Chancy': Chancy uses RandomUniform\w*, .*; use nothing random"),
-        (Branching, r"'mine:Branching': the ONNX file's answer to 1 rows differs by .*no Python branches on tensors"),
+        (Branching, r"'mine:Branching': the ONNX file's output for 1 rows differs by .*no Python branches on tensors"),
     ],
 )
 def test_what_unity_cannot_read_is_found_before_training(

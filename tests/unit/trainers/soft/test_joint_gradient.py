@@ -241,5 +241,5 @@ def test_an_own_loss_of_values_does_not_fit_bins():
         def critic_loss(self, taken: Tensor, target: Tensor, batch: Any) -> Tensor:
             return super().critic_loss(taken, target, batch)
 
-    with pytest.raises(ConfigError, match=r"Mine\.critic_loss is a loss of values"):
+    with pytest.raises(ConfigError, match=r"Mine\.critic_loss compares values"):
         Mine(spec_of((1,), continuous=1), settings(MODERN, BODY), CPU, 0)
