@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypedDict, cast
 from palaestra.core.errors import CallError
 from palaestra.core.plugins import nearest
 from palaestra.envs.spaces.option_names import OF_RUN
+from palaestra.runtime.environments.make import options_with
 from palaestra.runtime.run.result import Result
 from palaestra.runtime.seeds.seed_results import SeedResults
 from palaestra.runtime.settings import load
@@ -77,10 +78,9 @@ def words_of(runs: object) -> list[str]:
 
 def chosen_options(options: Mapping[str, Any] | None, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
     """Returns options of an environment, with its parameters among them, as those who open it expect."""
-    if not parameters:
-        return dict(options or {})
-    tree = {"default_settings": {}, OF_RUN: dict(parameters)}
-    return {**(options or {}), OF_RUN: load(tree, own_code=False).settings.environment_parameters}
+    tree = {"default_settings": {}, OF_RUN: dict(parameters or {})}
+    checked = load(tree, own_code=False).settings.environment_parameters if parameters else None
+    return options_with(options or {}, checked)
 
 
 def game_flags(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

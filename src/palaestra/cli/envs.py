@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "compare a built-in environment with Unity's example of the same name, and show the reward of Unity's own "
         "models in it; without a name, in all environments",
     )
-    env_options(parser)
+    env_options(parser, parameters=False)
     add_game_flags(parser, without=("num_envs", "no_graphics_monitor"))
 
 

@@ -79,9 +79,10 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def env_options(group: Group) -> None:
-    """Adds `--set` of commands that only open an environment: it sets options and parameters of the environment."""
-    what = f"set an option of the environment, as {OPTIONS}.largest_boards=true, or a parameter, as {OF_RUN}.gravity=15"
+def env_options(group: Group, *, parameters: bool = True) -> None:
+    """Adds `--set` of commands that only open an environment: it sets options and, if allowed, parameters of it."""
+    more = f", or a parameter, as {OF_RUN}.gravity=15" if parameters else ""
+    what = f"set an option of the environment, as {OPTIONS}.largest_boards=true{more}"
     repeated(group, "--set", "PATH=VALUE", what, dest="sets")
 
 
@@ -90,20 +91,20 @@ def given_env_options(options: argparse.Namespace, *, parameters: bool = True) -
     any other setting, and for parameters unless they are allowed."""
     if not options.sets:
         return {}
+    from palaestra.runtime.environments.make import options_with
     from palaestra.runtime.settings import load
 
     for text in options.sets:
         path = text.partition("=")[0].strip()
         may = (f"{OPTIONS}.", f"{OF_RUN}.") if parameters else f"{OPTIONS}."
-        if not f"{path}.".startswith(may) or path.startswith(f"{OPTIONS}.{OF_RUN}"):
+        if not f"{path}.".startswith(may):
             more = f" or {OF_RUN}.gravity=15" if parameters else ""
             raise ConfigError(
                 f"--set {text}: only options{' and parameters' if parameters else ''} of the environment are set here, "
                 f"such as {OPTIONS}.largest_boards=true{more}"
             )
     settings = load(None, sets=options.sets, own_code=False).settings
-    typed = settings.environment_parameters
-    return {**settings.env_settings.env_options, **({OF_RUN: typed} if typed else {})}
+    return options_with(settings.env_settings.env_options, settings.environment_parameters)
 
 
 def given(options: argparse.Namespace, keys: str) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def _open(options: argparse.Namespace, models: Models | None) -> Env:
         return open_for(
             models, options.env, options.areas, AREAS, options.seed, flags=flags, options=given_env_options(options)
         )
-    return open_named(options.env, options.areas, AREAS, given_env_options(options), flags=flags)
+    return open_named(options.env, options.areas, AREAS, given_env_options(options), flags=flags, seed=options.seed)
 
 
 def _report(recorder: DemoRecorder, *, interrupted: bool) -> None:

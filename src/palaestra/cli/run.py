@@ -140,5 +140,10 @@ def _open(options: argparse.Namespace) -> EnvWrapper:
 
     flags = given_flags(options, without=() if is_game(options.env) else ("time_scale",))
     return open_named(
-        options.env, options.num_areas, min(options.episodes, 100), given_env_options(options), flags=flags
+        options.env,
+        options.num_areas,
+        min(options.episodes, 100),
+        given_env_options(options),
+        flags=flags,
+        seed=options.seed,
     )

@@ -2,7 +2,10 @@
 
 import json
 from pathlib import Path
+from typing import ClassVar
 
+import gymnasium
+import numpy as np
 import pytest
 
 import palaestra
@@ -114,7 +117,7 @@ def test_a_run_is_evaluated_at_its_own_parameters_and_at_those_that_are_typed(tm
         (
             ["evaluate", "none"],
             "env_settings.env_options.environment_parameters.gravity=3",
-            "only options and parameters",
+            "is a separate section",
         ),
         (["envs", "3DBall"], "environment_parameters.gravity=30", "only options of the environment are set here"),
         (
@@ -174,3 +177,57 @@ def test_brains_play_and_are_recorded_at_given_parameters(tmp_path):
         for scale in (1, 1, 5)
     ]
     assert pictures[0] == pictures[1] != pictures[2]
+
+
+class Windy(gymnasium.Env):
+    """Earns its attribute `wind`, which no metadata declare, on each of ten decisions."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+    metadata: ClassVar = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, render_mode=None):
+        self.wind, self.render_mode = 0.0, "rgb_array"
+
+    def reset(self, *, seed=None, options=None):
+        self.age = 0
+        return np.float32([self.wind, 0]), {}
+
+    def step(self, action):
+        self.age += 1
+        return np.float32([self.wind, 0]), self.wind, self.age == 10, False, {}
+
+    def render(self):
+        return np.full((32, 32, 3), int(100 * self.wind), np.uint8)
+
+
+def test_a_parameter_that_is_an_attribute_of_an_own_environment_is_played_as_in_training(tmp_path):
+    tree = {**SETTINGS, "environment_parameters": {"wind": 0.5}}
+    result = palaestra.train(tree, env=Windy, run_id="w", results_dir=str(tmp_path), quiet=True)
+    asked = {"episodes": 3, "quiet": True}
+    assert palaestra.evaluate(result, **asked).mean == 5.0
+    for env in (None, Windy, Windy()):
+        assert palaestra.evaluate(result, env=env, environment_parameters={"wind": 0.25}, **asked).mean == 2.5
+    assert palaestra.run(Windy, "random", environment_parameters={"wind": 0.25}, **asked).mean == 2.5
+    films = [
+        palaestra.record(result, tmp_path / "a.gif", seconds=0.3, force=True, **more).file.read_bytes()
+        for more in ({}, {"environment_parameters": {"wind": 0.5}}, {"environment_parameters": {"wind": 0.25}})
+    ]
+    assert films[0] == films[1] != films[2]
+
+
+def test_samplers_are_drawn_with_the_seed_however_the_environment_is_named(tmp_path, terminal):
+    palaestra.train(env="3DBall", max_steps=100, run_id="ball", results_dir=str(tmp_path), quiet=True)
+    evaluate = ["evaluate", "ball", f"--results-dir={tmp_path}", "--episodes=12", "--json", "--seed=7"]
+    fall = {**FALL, "sampler_parameters": {"min_value": 5, "max_value": 100}}
+    drawn = [*evaluate, "--set", f"environment_parameters.gravity={json.dumps(fall)}"]
+    assert json.loads(terminal(*drawn)) == json.loads(terminal(*drawn, "--env=3DBall"))
+
+
+@pytest.mark.parametrize("value", ["3", "[gravity]", "{gravity: abc}", "{gravity: 15}"])
+def test_parameters_among_the_options_are_refused(value, capsys):
+    given = f"env_settings.env_options={{environment_parameters: {value}}}"
+    assert main(["run", "3DBall", "--brain=random", "--set", given]) == 1
+    assert "environment_parameters is a separate section, next to env_settings" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="is a separate section"):
+        palaestra.run("3DBall", "random", env_options={"environment_parameters": value})

@@ -38,14 +38,15 @@ class BoundsWatch:
         low, high = leaf.box.low, leaf.box.high
         if (values >= low).all() and (values <= high).all():
             return
-        rounding = 1e-5 * np.fmax(1.0, np.where(np.isfinite(values), np.abs(values), 0.0))
+        exact = 1e-5 if values.dtype.kind != "f" else max(1e-5, 2 * float(np.finfo(values.dtype).eps))
+        rounding = exact * np.fmax(1.0, np.where(np.isfinite(values), np.abs(values), 0.0))
         outside = np.argwhere((values < low - rounding) | (values > high + rounding))
         if len(outside):
             self._left.clear()
             _, *index = at = tuple(outside[0].tolist())
             warnings.warn(
-                f"{self._name}: observation '{name}'{index or ''} is {values[at]:.4g}, but its space says "
-                f"{low[tuple(index)]:.4g} to {high[tuple(index)]:.4g}. Correct the bounds of the space, or scale the "
-                "observation in the environment; network_settings.normalize: true helps with large numbers",
+                f"{self._name}: observation '{name}'{index or ''} is {values[at]:.7g}, but its space says "
+                f"{low[tuple(index)]:.7g} to {high[tuple(index)]:.7g}. Correct the bounds of the space, or scale the "
+                "observation in the environment",
                 stacklevel=4,
             )

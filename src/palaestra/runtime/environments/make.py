@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from palaestra.core.errors import EnvError
+from palaestra.core.errors import ConfigError, EnvError
 from palaestra.core.plugins import Registry, nearest, registry
 from palaestra.envs.base import Env
 from palaestra.envs.guarded import Guarded
@@ -100,6 +100,14 @@ def opening_options(settings: RunSettings) -> dict[str, Any]:
     that the run sets."""
     of_run = {OF_RUN: tuple(settings.environment_parameters)} if settings.environment_parameters else {}
     return {**settings.env_settings.env_options, **of_run}
+
+
+def options_with(options: Mapping[str, Any], parameters: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns options of an environment and the values of its parameters as one mapping. Raises ConfigError if the
+    options have such values already."""
+    if OF_RUN in options:
+        raise ConfigError(f"env_options.{OF_RUN} is no option: {OF_RUN} is a separate section, next to env_settings")
+    return {**options, **({OF_RUN: parameters} if parameters else {})}
 
 
 def guarded(env: Env, name: str) -> EnvWrapper:

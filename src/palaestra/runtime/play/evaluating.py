@@ -111,8 +111,7 @@ def opened(models: Models, given: object | None, wanted: PlayOptions) -> Iterato
         env = open_for(models, given, wanted.num_areas, usual, wanted.seed, flags=wanted.flags, options=wanted.options)
     else:
         forms, lessons = parameters_of(models, wanted.options)
-        options = {key: value for key, value in wanted.options.items() if key != OF_RUN}
-        made, is_ours = as_env(given, wanted.num_areas, "cpu", options)
+        made, is_ours = as_env(given, wanted.num_areas, "cpu", {**wanted.options, OF_RUN: tuple(forms)})
         env = with_parameters(EnvWrapper.of(made), forms, lessons, wanted.seed)
     with closing_safely(env, "the environment", on_stderr) if is_ours else nullcontext():
         yield env

@@ -304,7 +304,7 @@ def open_for(
         parameters, lessons = parameters_of(models, options)
         opened = {**settings.env_settings.env_options, **options, PARAMETERS: tuple(parameters)}
         return _with_parameters(open_named(name, areas, usual, opened, settings, flags, log), parameters, lessons, seed)
-    return open_named(name, areas, usual, options, settings, flags, log)
+    return open_named(name, areas, usual, options, settings, flags, log, seed)
 
 
 def parameters_of(models: Models, options: Mapping[str, Any]) -> tuple[dict[str, Parameter], dict[str, int]]:
@@ -330,16 +330,18 @@ def open_named(
     settings: RunSettings | None = None,
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     log: Log | None = None,
+    seed: int = 0,
 ) -> EnvWrapper:
     """Opens an environment by name; `settings` are the settings of the run. The environment's messages go to `log`, or
     to stderr.
 
-    `options` may have values or only names of the environment's parameters, under `environment_parameters`.
+    `options` may have values or only names of the environment's parameters, under `environment_parameters`; values are
+    drawn with `seed`.
     """
     parameters = options.get(PARAMETERS, ())
     if isinstance(parameters, Mapping):
         options = {**options, PARAMETERS: tuple(parameters)}
-        return _with_parameters(open_named(name, areas, usual, options, settings, flags, log), parameters, {}, 0)
+        return _with_parameters(open_named(name, areas, usual, options, settings, flags, log), parameters, {}, seed)
     with WaitingNotice(f"opening {name}", on_stderr if log is None else partial(log, "info")):
         if is_game(name):
             return open_game(name, areas, settings, options, flags, log)

@@ -159,8 +159,8 @@ def film_sources(
             else:
                 wanted = film.areas or (areas if callable(env) else None)
                 forms, lessons = parameters_of(source.models, options)
-                options.pop(OF_RUN, None)
-                made, is_ours = as_env(env, wanted, "cpu", options if callable(env) else {})
+                options = {**(options if callable(env) else {}), OF_RUN: tuple(forms)}
+                made, is_ours = as_env(env, wanted, "cpu", options)
                 opened = with_parameters(EnvWrapper.of(made), forms, lessons, film.seed)
             if is_ours:
                 stack.enter_context(closing_safely(opened, f"the environment of {source.title}", notes.append))

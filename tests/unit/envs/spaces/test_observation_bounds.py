@@ -76,6 +76,8 @@ def step(env: GymnasiumEnv, times: int = 1) -> None:
         ),
         (spaces.Box(0.0, 1.0, ()), 2.0, "'observation' is 2, but its space says 0 to 1"),
         (spaces.Box(0.0, 1.0, (8, 8, 3)), 255.0, r"\[0, 0, 0\] is 255, but its space says 0 to 1"),
+        (spaces.Box(-1.0, 1.0, (3,)), 1.00005, r"is 1.00005, but its space says -1 to 1"),
+        (spaces.Box(0, 100_000, (3,), np.int64), 100_002, r"is 100002, but its space says 0 to 100000"),
         (spaces.Box(0, 2, (8, 8), np.uint8), 200, r"\[0, 0\] is 200, but its space says 0 to 2"),
     ],
 )
@@ -90,6 +92,7 @@ def test_the_first_observation_outside_of_its_space_is_told_once(space: spaces.B
     ("space", "later"),
     [
         (spaces.Box(-1.0, 1.0, (3,)), 1 + 5e-6),  # as float32 rounds
+        (spaces.Box(-1.0, 1.0, (3,), np.float16), 1.001),  # the next number of float16
         (spaces.Box(-np.inf, np.inf, (3,)), 1e6),
         (spaces.Box(0, 255, (8, 8, 3), np.uint8), 255),
     ],

@@ -67,6 +67,7 @@ def _idle(learner: Learner, decisions: int) -> str:
     fills = isinstance(hyper, SACSettings)  # its first updates only fill the replay
     keys, made = (("buffer_init_steps", "batch_size"), learner.step) if fills else (("buffer_size",), decisions)
     asked = ((key, getattr(hyper, key, 0)) for key in keys)
+    made = min(made, int(learner.settings.max_steps))  # later decisions are not learned from
     why = next((f": {key} {size:,} is more than {made:,} decisions" for key, size in asked if size > made), "")
     none = not learner.updates or (fills and why)
     return f"; nothing was learned, since no update was made{why}" if none else ""
