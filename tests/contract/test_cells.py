@@ -117,6 +117,7 @@ def tree(trainer: str, memory: str, signal: str, demos: Path) -> dict[str, Any]:
     )
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("trainer", "seen", "action", "memory", "signal"), PARAMETERS)
 def test_a_cell_learns_goes_on_and_leaves_a_model_that_answers_alike(
     trainer: str, seen: str, action: str, memory: str, signal: str, tmp_path: Path

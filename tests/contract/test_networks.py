@@ -88,6 +88,7 @@ def tree(encoder: str, memory: str, max_steps: int) -> dict[str, Any]:
     return settings("Any", max_steps, network_settings=network, hyperparameters=hyper, summary_freq=96)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("encoder", "seen", "action", "memory"), PARAMETERS)
 def test_a_cell_learns_goes_on_and_leaves_a_model_that_answers_alike(
     encoder: str, seen: str, action: str, memory: str, tmp_path: Path

@@ -35,6 +35,7 @@ def test_a_trainer_keeps_the_contract(name: str):
     check_trainer(registry("trainers").get(name), settings(name))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shared", [False, True])
 def test_ppo_with_memory_keeps_the_contract(shared: bool):
     tree = settings(memory={"sequence_length": 5, "memory_size": 8}).model_dump(exclude_unset=True)

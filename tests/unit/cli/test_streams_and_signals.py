@@ -196,7 +196,7 @@ for i in range(3):
 """
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "handler", "status", "message"),
     [

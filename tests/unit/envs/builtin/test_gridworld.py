@@ -198,6 +198,7 @@ def test_parameters_lay_out_the_next_episodes_board():
     assert counts == [[1, 1, 1], [3, 2, 1]]
 
 
+@pytest.mark.slow
 def test_both_colors_are_wanted_equally_often_and_the_agent_starts_anywhere():
     env = GridWorld(2000)
     signal = env.reset(1)["GridWorld"].obs[1]

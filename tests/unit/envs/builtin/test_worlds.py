@@ -253,6 +253,7 @@ def test_chance_wins_as_often_in_every_team(name: str, areas: int, decisions: in
     assert (won - won.mean()).abs().max() < 3.3 * won.mean() ** 0.5
 
 
+@pytest.mark.slow
 def test_chance_scores_now_and_then_so_that_strikers_and_goalie_have_something_to_learn():
     won = wins("StrikersVsGoalie", 96, 1000, None)
     assert 0.1 < won[0] / won.sum() < 0.6

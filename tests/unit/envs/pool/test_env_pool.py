@@ -50,6 +50,7 @@ def test_areas_are_shared_among_processes_and_all_act_after_a_reset():
         assert os.getpid() % 10_000 not in pids
 
 
+@pytest.mark.slow
 def test_every_slot_makes_its_own_episodes_and_no_step_is_lost_or_counted_twice():
     with opened(3, areas=6, length=7) as env:
         stroll = Stroll(env)

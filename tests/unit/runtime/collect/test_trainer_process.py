@@ -99,6 +99,7 @@ def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(case:
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
+@pytest.mark.slow
 def test_the_last_models_and_snapshots_are_of_the_last_update(tmp_path: Path):
     run = train("self-play", tmp_path, 300, settings={"checkpoint_interval": 100})
     trainer = state(run.folder)["Tennis"]["trainer"]

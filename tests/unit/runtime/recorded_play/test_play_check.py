@@ -296,6 +296,7 @@ def test_a_model_of_another_game_is_an_error(tmp_path, capsys):
     assert "has StackingSensor_size3_own 9, left 4, right 4" in error
 
 
+@pytest.mark.slow
 def test_what_the_critic_alone_saw_may_be_recorded_too(tmp_path, capsys):
     model = made(STACKED, tmp_path / "Agent.onnx")
     spec = BehaviorSpec((ObsSpec("truth", (4,)), *STACKED.obs), STACKED.action)

@@ -108,6 +108,7 @@ def test_small_things_keep_their_colors_in_a_gif():
     assert (shown[0, 0] == 255).all()
 
 
+@pytest.mark.slow
 def test_a_gif_that_would_be_too_large_is_made_smaller():
     noise = [
         Image.fromarray(np.random.default_rng(i).integers(0, 255, (240, 320, 3), dtype=np.uint8)) for i in range(60)

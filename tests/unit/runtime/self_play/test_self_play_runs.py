@@ -65,6 +65,7 @@ EXPLOITER = {"share": 0.4, "max_steps": 150}
 MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"sequence_length": 4, "memory_size": 8}}}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("make", "names", "rest"),
     [

@@ -146,6 +146,7 @@ def test_rewards_of_a_search_for_the_bar_are_reported_to_the_last_mark(tmp_path)
         assert all(value < 0 for value in trial.intermediate_values.values())
 
 
+@pytest.mark.slow
 def test_several_objectives_end_with_the_front(tmp_path):
     with opened(tmp_path, plan(trials=3, bar=5, objectives=["reward", "decisions"])) as study:
         Tuning(study, Here(), silent).run()
@@ -266,6 +267,7 @@ def test_where_no_trial_reached_the_bar_nothing_claims_that_one_did(tmp_path):
         assert measured(study, best) == [None]
 
 
+@pytest.mark.slow
 def test_a_trial_that_reached_the_bar_is_better_than_a_short_one_that_did_not(tmp_path):
     steps = "behaviors.*.max_steps"
     space = {steps: {"choice": [100, 400]}}

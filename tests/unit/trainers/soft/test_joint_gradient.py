@@ -60,6 +60,7 @@ def values_at(sac: SAC, obs: Tensor) -> Tensor:
     return gradient_of(sac)._valued((nothing, nothing, []), said).values[..., 0, 0].mean(0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("hyper", "network", "ends"),
     [(MODERN, BODY, "terminated"), ({"policy_delay": 2}, BODY, "truncated")],

@@ -149,6 +149,7 @@ def test_a_metric_of_the_training_needs_no_evaluation(tmp_path):
     assert best_of(result)["reward"] == pytest.approx(max(row[REWARD] for row in rows if REWARD in row))
 
 
+@pytest.mark.slow
 def test_the_reward_of_groups_is_that_of_whole_groups(tmp_path):
     keep = {"metric": REWARD, "every": 500}
     config = settings("Sacrifice", 2000, summary_freq=500, trainer_type="poca", keep_best=keep)
