@@ -37,6 +37,7 @@ from palaestra.unity.side_channel.engine_configuration_channel import EngineConf
 from palaestra.unity.side_channel.environment_parameters_channel import EnvironmentParametersChannel
 from palaestra.unity.side_channel.float_properties_channel import FloatPropertiesChannel
 from palaestra.unity.side_channel.raw_bytes_channel import RawBytesChannel
+from palaestra.unity.side_channel.side_channel import SideChannel
 from palaestra.unity.side_channel.side_channel_manager import SideChannelManager
 from palaestra.unity.side_channel.stats_side_channel import StatsAggregationMethod, StatsSideChannel
 from palaestra.wire.side_channels import message_of
@@ -47,6 +48,18 @@ SPEC = BehaviorSpec([ObservationSpec((3,), (DimensionProperty.NONE,), Observatio
 
 def record(channel: UUID, payload: bytes) -> bytes:
     return channel.bytes_le + struct.pack("<i", len(payload)) + payload
+
+
+def test_a_subclass_may_have_properties_of_its_own_in_place_of_the_base_classs():
+    class Fixed(SideChannel):
+        @property
+        def channel_id(self):
+            return UUID(int=7)
+
+        def on_message_received(self, msg):
+            raise NotImplementedError
+
+    assert Fixed(UUID(int=3)).channel_id == UUID(int=7)
 
 
 def test_action_specs_make_actions_of_their_shape():

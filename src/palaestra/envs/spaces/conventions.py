@@ -12,7 +12,16 @@ import gymnasium
 from palaestra.core.errors import EnvError
 from palaestra.envs.spaces.observation_leaves import Leaf
 from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, entry_names, observation_leaves
-from palaestra.envs.spaces.option_names import ALLOW_ALL, LEAVE_OUT, MASK_KEY, MAX_ELEMENTS, NAMES, OF_RUN, PARAMETERS
+from palaestra.envs.spaces.option_names import (
+    ALLOW_ALL,
+    LEAVE_OUT,
+    MASK_KEY,
+    MAX_ELEMENTS,
+    NAMES,
+    NO_OPTION,
+    OF_RUN,
+    PARAMETERS,
+)
 from palaestra.envs.spaces.parameter_targets import Wanted
 
 
@@ -71,7 +80,7 @@ def wanted_parameters(options: dict[str, Any], theirs: Collection[str] = ()) -> 
     """Takes the parameters out of an environment's options: the run's parameters and the ones a user names."""
     of_run = options.pop(OF_RUN, ())
     if not isinstance(of_run, tuple):
-        raise EnvError(f"env_options.{OF_RUN} is no option: {OF_RUN} is a separate section, next to env_settings")
+        raise EnvError(NO_OPTION)
     named = None if PARAMETERS in theirs else options.pop(PARAMETERS, None)
     return {**dict.fromkeys(of_run), **_named_parameters(named)}
 

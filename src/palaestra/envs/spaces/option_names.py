@@ -14,6 +14,8 @@ NAMES = (MAX_ELEMENTS, ALLOW_ALL, LEAVE_OUT, MASK_KEY, PARAMETERS)
 """Names of all options."""
 OF_RUN = "environment_parameters"
 """Option in which a run passes the names of the parameters that it sets."""
+NO_OPTION = f"env_options.{OF_RUN} is no option: {OF_RUN} is a separate section, next to env_settings"
+"""The error if a user gives this option."""
 MAPPINGS = ("behaviors", "teams", "groups", "shared_reward")
 """Options of PettingZoo environments that are maps by agent."""
 STATE = "state"

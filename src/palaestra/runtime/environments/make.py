@@ -24,7 +24,7 @@ from palaestra.core.plugins import Registry, nearest, registry
 from palaestra.envs.base import Env
 from palaestra.envs.guarded import Guarded
 from palaestra.envs.option_types import check_option_types
-from palaestra.envs.spaces.option_names import OF_RUN
+from palaestra.envs.spaces.option_names import NO_OPTION, OF_RUN
 from palaestra.envs.unity import executable
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments.custom_envs import FirstMade, as_env, call, given_name, user_env
@@ -106,7 +106,7 @@ def options_with(options: Mapping[str, Any], parameters: Mapping[str, Any] | Non
     """Returns options of an environment and the values of its parameters as one mapping. Raises ConfigError if the
     options have such values already."""
     if OF_RUN in options:
-        raise ConfigError(f"env_options.{OF_RUN} is no option: {OF_RUN} is a separate section, next to env_settings")
+        raise ConfigError(NO_OPTION)
     return {**options, **({OF_RUN: parameters} if parameters else {})}
 
 

@@ -13,9 +13,14 @@ class SideChannel(ABC):
 
     def __init__(self, channel_id: UUID) -> None:
         """Takes the id of the game's channel."""
-        self.channel_id = channel_id
+        self._channel_id = channel_id
         self.message_queue: list[bytearray] = []
         """Messages to send with the next `reset` or `step`."""
+
+    @property
+    def channel_id(self) -> UUID:
+        """Id of the channel."""
+        return self._channel_id
 
     def queue_message_to_send(self, msg: OutgoingMessage) -> None:
         """Queues a message, sent with the next `reset` or `step`."""
